@@ -1,0 +1,3 @@
+//! Linn.
+
+pub use linn_bus as bus;
