@@ -1,0 +1,537 @@
+//! Where the listeners of one event are kept, and the snapshots that dispatches walk.
+//!
+//! An event has one [`EventCell`] in a bus. Where scopes filter the event, every scope with listeners of its own has a
+//! [`ScopeCell`] beside it, whose snapshot holds its own listeners and those outside any scope, merged in order. A snapshot
+//! is built by the first dispatch after a change and replaced as a whole, so what a dispatch walks never changes under it.
+
+use std::ops::Deref;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::event::{Event, Mode};
+use crate::frames::{Gate, Retired, Rows};
+use crate::hook::{HookControl, HookHead};
+
+type Object<E> = <<E as Event>::Mode as Mode>::Object<E>;
+
+/// One listener in a snapshot. The head is reached without going through the fat pointer.
+pub(crate) struct Entry<E: Event> {
+    pub(crate) hook: Arc<Object<E>>,
+    head: *const HookHead,
+}
+
+impl<E: Event> Entry<E> {
+    fn new(hook: Arc<Object<E>>) -> Self {
+        let head = ptr::from_ref(hook.head());
+        Self { hook, head }
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self) -> &HookHead {
+        // SAFETY: points into `self.hook`, which keeps it alive and in place.
+        unsafe { &*self.head }
+    }
+}
+
+// SAFETY: `head` points into `hook`, which is `Send` and `Sync` like every stored listener.
+unsafe impl<E: Event> Send for Entry<E> {}
+// SAFETY: as above.
+unsafe impl<E: Event> Sync for Entry<E> {}
+
+/// The listeners of one event that one dispatch runs, in order.
+pub(crate) struct Snapshot<E: Event> {
+    entries: Box<[Entry<E>]>,
+}
+
+impl<E: Event> Deref for Snapshot<E> {
+    type Target = [Entry<E>];
+    #[inline(always)]
+    fn deref(&self) -> &[Entry<E>] {
+        &self.entries
+    }
+}
+
+impl<E: Event> Retired for Snapshot<E> {
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+    fn mentions(&self, gate: &Gate) -> bool {
+        self.entries.iter().any(|it| ptr::eq(&it.head().core.gate, gate))
+    }
+}
+
+/// The current snapshot: none (a change came, build one), empty, or a counted reference to one.
+struct Current<E: Event>(AtomicPtr<Snapshot<E>>);
+
+/// Stands for a snapshot without entries, which needs no protection.
+fn empty<E: Event>() -> *mut Snapshot<E> {
+    ptr::without_provenance_mut(align_of::<Snapshot<E>>())
+}
+
+impl<E: Event> Current<E> {
+    fn none() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    fn set(&self, snapshot: Snapshot<E>) {
+        let new = if snapshot.is_empty() { empty() } else { Arc::into_raw(Arc::new(snapshot)).cast_mut() };
+        let old = self.0.swap(new, Ordering::SeqCst);
+        debug_assert!(old.is_null(), "a snapshot is set only where a change took the last one away");
+    }
+
+    /// Takes the snapshot away; the caller retires it.
+    fn take(&self) -> Option<Arc<dyn Retired>> {
+        let old = self.0.swap(ptr::null_mut(), Ordering::SeqCst);
+        if old.is_null() || old == empty() {
+            return None;
+        }
+        // SAFETY: made by `Arc::into_raw` in `set`; the cell's count goes with the pointer, which is gone from the cell.
+        Some(unsafe { Arc::from_raw(old) })
+    }
+}
+
+impl<E: Event> Drop for Current<E> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// The registered listeners of one cell, in order of registration with holes, sorted when a snapshot is built.
+struct Listeners<E: Event> {
+    hooks: Vec<Option<Arc<Object<E>>>>,
+    holes: usize,
+    /// Whether the list is in order of dispatch.
+    sorted: bool,
+}
+
+impl<E: Event> Listeners<E> {
+    const fn new() -> Self {
+        Self { hooks: Vec::new(), holes: 0, sorted: true }
+    }
+
+    fn len(&self) -> usize {
+        self.hooks.len() - self.holes
+    }
+
+    fn add(&mut self, hook: Arc<Object<E>>) {
+        if self.holes > self.hooks.len() / 2 + 8 {
+            self.compact();
+        }
+        let index = u32::try_from(self.hooks.len()).expect("fewer than 2^32 listeners");
+        hook.head().index.store(index, Ordering::Relaxed);
+        self.sorted = false;
+        self.hooks.push(Some(hook));
+    }
+
+    fn remove(&mut self, head: &HookHead) -> Option<Arc<Object<E>>> {
+        let hook = self.hooks.get_mut(head.index.load(Ordering::Relaxed) as usize)?;
+        if !hook.as_ref().is_some_and(|it| ptr::eq(it.head(), head)) {
+            return None;
+        }
+        self.holes += 1;
+        let hook = hook.take();
+        if self.holes == self.hooks.len() {
+            self.hooks.clear();
+            self.holes = 0;
+        }
+        hook
+    }
+
+    fn compact(&mut self) {
+        if self.holes > 0 {
+            self.hooks.retain(Option::is_some);
+            self.holes = 0;
+            self.number();
+        }
+    }
+
+    fn number(&self) {
+        for (index, hook) in self.hooks.iter().flatten().enumerate() {
+            hook.head().index.store(index as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// The list without holes and in order of dispatch; cheap where little changed, for the sort looks for runs.
+    fn in_order(&mut self) -> impl Iterator<Item = &Arc<Object<E>>> {
+        if !self.sorted {
+            self.hooks.retain(Option::is_some);
+            self.holes = 0;
+            self.hooks.sort_by(|a, b| match (a, b) {
+                (Some(a), Some(b)) => dispatch_order::<E>(a.head(), b.head()),
+                _ => std::cmp::Ordering::Equal,
+            });
+            self.number();
+            self.sorted = true;
+        }
+        self.hooks.iter().flatten()
+    }
+}
+
+/// First the listeners marked so, then by place in the tree, then by number within the fiber. Where listeners hear their
+/// own fiber only, those that hear all of them come outside.
+fn dispatch_order<E: Event>(a: &HookHead, b: &HookHead) -> std::cmp::Ordering {
+    use crate::event::ScopeRule;
+    let outside = |it: &HookHead| <E::Scope as ScopeRule<E>>::OWN_FIBER && !it.global;
+    (!a.first, outside(a)).cmp(&(!b.first, outside(b))).then_with(|| a.order().cmp(&b.order()))
+}
+
+fn visible(head: &HookHead) -> bool {
+    head.core.is_visible() && !head.is_dead()
+}
+
+/// What all cells can do, whatever their event.
+pub(crate) trait CellControl: Send + Sync {
+    /// Takes a listener out; snapshots that held it go to `retired`. The listener itself is returned so that it is
+    /// dropped outside the lock.
+    fn remove(&self, head: &HookHead, retired: &mut Vec<Arc<dyn Retired>>) -> Option<Arc<dyn HookControl>>;
+    /// Address of the event's cell: cells of one event share it.
+    fn event_cell(&self) -> *const ();
+    /// Holds every change of the event's lists off until the guard is dropped.
+    fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a>;
+    fn name(&self) -> &'static str;
+    fn type_path(&self) -> &'static str;
+    /// Registered listeners that can be heard: name of the plugin and whether it is in a scope, in order of dispatch.
+    fn heads(&self) -> Vec<(Arc<str>, bool)>;
+}
+
+/// An event whose lists cannot change for now.
+pub(crate) trait LockedCell {
+    /// Makes the next dispatches build new snapshots.
+    fn invalidate(&mut self, retired: &mut Vec<Arc<dyn Retired>>);
+}
+
+/// All listeners of one event in one bus.
+pub(crate) struct EventCell<E: Event> {
+    current: Current<E>,
+    pub(crate) slot: u32,
+    lists: Mutex<Lists<E>>,
+    pub(crate) queue: Mutex<OrderedQueue<E>>,
+}
+
+/// Nested dispatches of an ordered event that wait for the running one.
+pub(crate) struct OrderedQueue<E> {
+    pub(crate) running: bool,
+    pub(crate) waiting: std::collections::VecDeque<E>,
+}
+
+struct Lists<E: Event> {
+    /// Listeners outside any scope, `global` ones, and all listeners of an event that is not filtered.
+    everywhere: Listeners<E>,
+    /// Scopes with listeners of their own.
+    scopes: Vec<Arc<ScopeCell<E>>>,
+    /// Scopes whose snapshot was built since the last change out here.
+    built: Vec<Arc<ScopeCell<E>>>,
+}
+
+/// The listeners one scope has of one event.
+pub(crate) struct ScopeCell<E: Event> {
+    current: Current<E>,
+    event: Arc<EventCell<E>>,
+    /// Taken only by who holds the lock of the event's lists.
+    own: Mutex<Listeners<E>>,
+    built: AtomicU32,
+}
+
+impl<E: Event> EventCell<E> {
+    pub(crate) fn new(slot: u32) -> Self {
+        Self {
+            current: Current::none(),
+            slot,
+            lists: Mutex::new(Lists { everywhere: Listeners::new(), scopes: Vec::new(), built: Vec::new() }),
+            queue: Mutex::new(OrderedQueue { running: false, waiting: std::collections::VecDeque::new() }),
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Lists<E>> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, rows: &Rows, hook: Arc<Object<E>>) {
+        let mut retired = Vec::new();
+        {
+            let mut lists = self.locked();
+            lists.everywhere.add(hook);
+            self.invalidate(&mut lists, &mut retired);
+        }
+        rows.retire(retired);
+    }
+
+    fn invalidate(&self, lists: &mut Lists<E>, retired: &mut Vec<Arc<dyn Retired>>) {
+        retired.extend(self.current.take());
+        for scope in lists.built.drain(..) {
+            scope.built.store(0, Ordering::Relaxed);
+            retired.extend(scope.current.take());
+        }
+    }
+
+    #[cold]
+    fn build(&self) {
+        let mut lists = self.locked();
+        if self.current.0.load(Ordering::Relaxed).is_null() {
+            let entries = lists.everywhere.in_order().filter(|it| visible(it.head())).cloned().map(Entry::new).collect();
+            self.current.set(Snapshot { entries });
+        }
+    }
+}
+
+impl<E: Event> ScopeCell<E> {
+    pub(crate) fn new(event: Arc<EventCell<E>>) -> Self {
+        Self { current: Current::none(), event, own: Mutex::new(Listeners::new()), built: AtomicU32::new(0) }
+    }
+
+    fn owned(&self) -> MutexGuard<'_, Listeners<E>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(self: &Arc<Self>, rows: &Rows, hook: Arc<Object<E>>) {
+        let retired = {
+            let mut lists = self.event.locked();
+            let mut own = self.owned();
+            if own.len() == 0 {
+                lists.scopes.push(self.clone());
+            }
+            own.add(hook);
+            self.current.take()
+        };
+        rows.retire(retired);
+    }
+
+    #[cold]
+    fn build(self: &Arc<Self>) {
+        let mut lists = self.event.locked();
+        if !self.current.0.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let Lists { everywhere, built, .. } = &mut *lists;
+        let mut own = self.owned();
+        let (mut ours, mut theirs) = (own.in_order().peekable(), everywhere.in_order().peekable());
+        let mut entries = Vec::new();
+        loop {
+            let from_own = match (ours.peek(), theirs.peek()) {
+                (Some(a), Some(b)) => dispatch_order::<E>(a.head(), b.head()).is_lt(),
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (None, None) => break,
+            };
+            let hook = if from_own { ours.next() } else { theirs.next() };
+            entries.extend(hook.filter(|it| visible(it.head())).cloned().map(Entry::new));
+        }
+        self.current.set(Snapshot { entries: entries.into_boxed_slice() });
+        if self.built.swap(1, Ordering::Relaxed) == 0 {
+            built.push(self.clone());
+        }
+    }
+}
+
+impl<E: Event> CellControl for EventCell<E> {
+    fn remove(&self, head: &HookHead, retired: &mut Vec<Arc<dyn Retired>>) -> Option<Arc<dyn HookControl>> {
+        let mut lists = self.locked();
+        let hook = lists.everywhere.remove(head)?;
+        self.invalidate(&mut lists, retired);
+        Some(E::Mode::erase(hook))
+    }
+    fn event_cell(&self) -> *const () {
+        ptr::from_ref(self).cast()
+    }
+    fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a> {
+        Box::new((self, self.locked()))
+    }
+    fn name(&self) -> &'static str {
+        E::NAME
+    }
+    fn type_path(&self) -> &'static str {
+        E::descriptor().type_path
+    }
+    fn heads(&self) -> Vec<(Arc<str>, bool)> {
+        let mut lists = self.locked();
+        let Lists { everywhere, scopes, .. } = &mut *lists;
+        let everywhere = everywhere.in_order().map(|it| (it.head().core.name.clone(), false)).collect::<Vec<_>>();
+        let scoped = scopes.iter().flat_map(|scope| {
+            scope.owned().in_order().map(|it| (it.head().core.name.clone(), true)).collect::<Vec<_>>()
+        });
+        everywhere.into_iter().chain(scoped).collect()
+    }
+}
+
+impl<E: Event> LockedCell for (&EventCell<E>, MutexGuard<'_, Lists<E>>) {
+    fn invalidate(&mut self, retired: &mut Vec<Arc<dyn Retired>>) {
+        let (cell, lists) = self;
+        cell.invalidate(lists, retired);
+        for scope in &lists.scopes {
+            retired.extend(scope.current.take());
+        }
+    }
+}
+
+impl<E: Event> CellControl for ScopeCell<E> {
+    fn remove(&self, head: &HookHead, retired: &mut Vec<Arc<dyn Retired>>) -> Option<Arc<dyn HookControl>> {
+        let mut lists = self.event.locked();
+        let mut own = self.owned();
+        let hook = own.remove(head)?;
+        retired.extend(self.current.take());
+        if own.len() == 0 {
+            lists.scopes.retain(|it| !ptr::eq(&**it, self));
+            lists.built.retain(|it| !ptr::eq(&**it, self));
+            self.built.store(0, Ordering::Relaxed);
+        }
+        Some(E::Mode::erase(hook))
+    }
+    fn event_cell(&self) -> *const () {
+        Arc::as_ptr(&self.event).cast()
+    }
+    fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a> {
+        CellControl::lock(&*self.event)
+    }
+    fn name(&self) -> &'static str {
+        E::NAME
+    }
+    fn type_path(&self) -> &'static str {
+        E::descriptor().type_path
+    }
+    fn heads(&self) -> Vec<(Arc<str>, bool)> {
+        self.event.heads()
+    }
+}
+
+/// What a dispatch reads from: the cell of the event, or of the event in one scope.
+pub(crate) enum Source<'a, E: Event> {
+    Event(&'a EventCell<E>),
+    Scope(&'a Arc<ScopeCell<E>>),
+}
+
+impl<E: Event> Clone for Source<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<E: Event> Copy for Source<'_, E> {}
+
+impl<'a, E: Event> Source<'a, E> {
+    #[inline]
+    fn current(self) -> &'a AtomicPtr<Snapshot<E>> {
+        match self {
+            Self::Event(cell) => &cell.current.0,
+            Self::Scope(cell) => &cell.current.0,
+        }
+    }
+
+    #[cold]
+    fn build(self) {
+        match self {
+            Self::Event(cell) => cell.build(),
+            Self::Scope(cell) => cell.build(),
+        }
+    }
+
+    /// Runs `f` on the current listeners, which stay valid and unchanged meanwhile; `f` is told the depth of its frame.
+    /// Without listeners nothing runs and there is no frame.
+    #[inline]
+    pub(crate) fn walk<R>(self, rows: &Arc<Rows>, slot: u32, f: impl FnOnce(&Snapshot<E>, usize) -> R) -> Option<R> {
+        let current = self.current();
+        let mut at = current.load(Ordering::Acquire);
+        if at == empty() {
+            return None;
+        }
+        let row = rows.row();
+        let frame = Frame { row, rows, depth: row.push(slot) };
+        loop {
+            if at.is_null() {
+                self.build();
+                at = current.load(Ordering::Acquire);
+                continue;
+            }
+            if at == empty() {
+                return None;
+            }
+            row.protect(frame.depth, at as usize);
+            let seen = current.load(Ordering::Acquire);
+            if seen == at {
+                break;
+            }
+            at = seen;
+        }
+        // SAFETY: the frame named the snapshot before it was seen to be current, so whoever retires it later finds the
+        // frame and keeps it; `frame` is left after the last use, also on unwinding.
+        let result = f(unsafe { &*at }, frame.depth);
+        drop(frame);
+        Some(result)
+    }
+
+    /// A counted reference to the current listeners, for dispatches that wait.
+    #[inline]
+    pub(crate) fn hold(self, rows: &Arc<Rows>, slot: u32) -> Option<(Arc<Snapshot<E>>, usize)> {
+        self.walk(rows, slot, |snapshot, depth| {
+            let raw = ptr::from_ref(snapshot);
+            // SAFETY: made by `Arc::into_raw`, and protected by the frame of `walk`, so its count is at least one.
+            unsafe { Arc::increment_strong_count(raw) };
+            // SAFETY: this is the count just added.
+            (unsafe { Arc::from_raw(raw) }, depth)
+        })
+    }
+}
+
+struct Frame<'a> {
+    row: &'a crate::frames::Row,
+    rows: &'a Arc<Rows>,
+    depth: usize,
+}
+
+impl Drop for Frame<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.row.leave(self.rows, self.depth);
+    }
+}
+
+/// An append-only table from slot to cell, read without a lock; grows in blocks of doubling size.
+pub(crate) struct SlotTable {
+    blocks: [OnceLock<Box<[OnceLock<Arc<dyn CellControl>>]>>; BLOCKS],
+}
+
+const FIRST_BLOCK: u32 = 32;
+const BLOCKS: usize = 12;
+
+impl SlotTable {
+    pub(crate) const fn new() -> Self {
+        Self { blocks: [const { OnceLock::new() }; BLOCKS] }
+    }
+
+    #[inline]
+    fn place(slot: u32) -> (usize, usize) {
+        let shifted = slot + FIRST_BLOCK;
+        let block = shifted.ilog2() - FIRST_BLOCK.ilog2();
+        (block as usize, (shifted - (FIRST_BLOCK << block)) as usize)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, slot: u32) -> Option<&Arc<dyn CellControl>> {
+        let (block, index) = Self::place(slot);
+        self.blocks.get(block)?.get()?[index].get()
+    }
+
+    pub(crate) fn get_or_init(&self, slot: u32, make: impl FnOnce() -> Arc<dyn CellControl>) -> &Arc<dyn CellControl> {
+        let (block, index) = Self::place(slot);
+        let block = self.blocks.get(block).expect("fewer than 131,040 declared events");
+        let size = FIRST_BLOCK as usize * (1 << (Self::place(slot).0));
+        block.get_or_init(|| (0..size).map(|_| OnceLock::new()).collect())[index].get_or_init(make)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn CellControl>> {
+        self.blocks.iter().filter_map(OnceLock::get).flat_map(|block| block.iter()).filter_map(OnceLock::get)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_have_distinct_places_in_blocks_of_doubling_size() {
+        assert_eq!(SlotTable::place(0), (0, 0));
+        assert_eq!(SlotTable::place(31), (0, 31));
+        assert_eq!(SlotTable::place(32), (1, 0));
+        assert_eq!(SlotTable::place(95), (1, 63));
+        assert_eq!(SlotTable::place(96), (2, 0));
+    }
+}

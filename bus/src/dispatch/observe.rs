@@ -1,0 +1,96 @@
+//! `internal/dispatch`: a look at every dispatch before its listeners, and the chance to refuse it.
+
+use std::fmt;
+
+use super::Emitter;
+use crate::event::{Event, EventDescriptor, ScopeRule};
+use crate::fault::{Cause, Fault, ListenerError};
+use crate::scope::ScopeKey;
+
+/// An event is about to be dispatched. Listeners look at it and may refuse it; they cannot change it.
+///
+/// - Mode: emit.
+/// - Scope: everybody.
+/// - Emitted by: the bus, before the listeners of every event whose name does not begin with `internal/`, also when there
+///   are none.
+/// - On listener error or panic: the dispatch is refused; its caller gets [`Cause::Refused`] with the observer's plugin.
+/// - Cancelled by: nothing.
+#[derive(crate::Event)]
+#[event(name = "internal/dispatch", mode = Emit)]
+pub struct InternalDispatch {
+    /// The event that is dispatched.
+    pub event: &'static EventDescriptor,
+    /// Scope the payload is about, for an event that scopes filter.
+    pub scope: Option<ScopeKey>,
+    /// Plugin that dispatches.
+    pub plugin: std::sync::Arc<str>,
+    payload: Payload,
+    slot: u32,
+}
+
+/// Address of the payload; valid while the dispatch runs, which is as long as anybody can reach the event.
+struct Payload(*const ());
+
+// SAFETY: payloads are `Send` and `Sync` like every event.
+unsafe impl Send for Payload {}
+// SAFETY: as above.
+unsafe impl Sync for Payload {}
+
+impl InternalDispatch {
+    /// The payload, if the dispatched event is `E`.
+    pub fn payload<E: Event>(&self) -> Option<&E> {
+        if E::__slot().number() != self.slot {
+            return None;
+        }
+        // SAFETY: the slot is that of `E` alone, so the payload is an `E`; this value is only ever lent to listeners while
+        // `Emitter::observe` borrows the payload, and it cannot be cloned.
+        Some(unsafe { &*self.payload.0.cast::<E>() })
+    }
+}
+
+impl fmt::Debug for InternalDispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InternalDispatch")
+            .field("event", &self.event.name)
+            .field("mode", &self.event.mode)
+            .field("scope", &self.scope)
+            .field("plugin", &self.plugin)
+            .finish()
+    }
+}
+
+/// Whether `E` is one of the bus's own events, which nobody observes.
+#[inline(always)]
+pub(crate) const fn is_internal<E: Event>() -> bool {
+    const PREFIX: &[u8] = b"internal/";
+    let name = E::NAME.as_bytes();
+    let mut i = 0;
+    while i < PREFIX.len() {
+        if i >= name.len() || name[i] != PREFIX[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+impl Emitter<'_> {
+    #[cold]
+    pub(super) fn observe<E: Event>(self, event: &E) -> Result<(), ListenerError> {
+        let dispatch = InternalDispatch {
+            event: E::descriptor(),
+            scope: <E::Scope as ScopeRule<E>>::key(event).cloned(),
+            plugin: self.core.name.clone(),
+            payload: Payload(std::ptr::from_ref(event).cast()),
+            slot: E::__slot().number(),
+        };
+        super::try_emit(self, &dispatch).map_err(|errors| {
+            let first = errors.iter().next().expect("an aggregate is never empty");
+            let fault = match first.cause() {
+                Cause::Failed(fault) => fault.clone(),
+                _ => Fault::msg(format_args!("{first:#}")),
+            };
+            ListenerError::new(first.plugin().into(), E::NAME, Cause::Refused(fault))
+        })
+    }
+}

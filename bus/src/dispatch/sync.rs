@@ -1,0 +1,148 @@
+//! Emit and bail: on the caller's stack, in one frame a dispatch.
+
+use super::{Emitter, MAX_NESTING, is_internal};
+use crate::event::{Dispatches, Event, verb};
+use crate::fault::{ListenerError, ListenerErrors};
+use crate::hook::Claim;
+use crate::listen::Call;
+
+/// Runs the listeners in order until `each` has enough.
+#[inline]
+fn run<'a, E, V>(
+    emitter: Emitter<'a>,
+    event: &'a E,
+    mut each: impl FnMut(Result<Option<E::Output>, ListenerError>) -> bool,
+) -> Result<(), ListenerError>
+where
+    E: Event,
+    E::Mode: Dispatches<V, E>,
+    V: crate::event::Verb,
+    V::Object<E>: CallObject<E>,
+{
+    if !is_internal::<E>() && emitter.bus.is_observed() {
+        emitter.observe(event)?;
+    }
+    let Some((source, slot)) = emitter.source(event) else { return Ok(()) };
+    let ran = source.walk(&emitter.bus.rows, slot, |snapshot, depth| {
+        if depth >= MAX_NESTING {
+            emitter.check_nesting::<E>(slot, depth)?;
+        }
+        for entry in snapshot.iter() {
+            let head = entry.head();
+            match head.claim() {
+                Claim::Run => {}
+                Claim::RunOnce => emitter.bus.forget(head),
+                Claim::Skip => continue,
+            }
+            let outcome = E::Mode::object(&entry.hook).call_object(event);
+            let answer = match outcome {
+                Ok(None) => continue,
+                Ok(answer) => Ok(answer),
+                Err(fault) => Err(emitter.bus.failed::<E>(head, fault)),
+            };
+            if each(answer) {
+                break;
+            }
+        }
+        Ok(())
+    });
+    ran.unwrap_or(Ok(()))
+}
+
+/// `dyn Call<E>` under the two verbs that call it.
+pub(crate) trait CallObject<E: Event> {
+    fn call_object(&self, event: &E) -> crate::listen::Outcome<E>;
+}
+impl<E: Event> CallObject<E> for dyn Call<E> {
+    #[inline(always)]
+    fn call_object(&self, event: &E) -> crate::listen::Outcome<E> {
+        self.call(event)
+    }
+}
+
+#[inline]
+pub(crate) fn emit<E>(emitter: Emitter<'_>, event: &E)
+where
+    E: Event,
+    E::Mode: Dispatches<verb::emit, E>,
+{
+    if E::ORDERED {
+        in_order(emitter, event);
+    } else {
+        emit_now(emitter, event);
+    }
+}
+
+#[inline]
+fn emit_now<E>(emitter: Emitter<'_>, event: &E)
+where
+    E: Event,
+    E::Mode: Dispatches<verb::emit, E>,
+{
+    let refused = run::<E, verb::emit>(emitter, event, |answer| {
+        if let Err(error) = answer {
+            emitter.bus.report(&error);
+        }
+        false
+    });
+    if let Err(error) = refused {
+        emitter.bus.report(&error);
+    }
+}
+
+/// Delivers one event of a kind at a time: what is emitted meanwhile, from inside or from another thread, waits its turn.
+fn in_order<E>(emitter: Emitter<'_>, event: &E)
+where
+    E: Event,
+    E::Mode: Dispatches<verb::emit, E>,
+{
+    let Some(cell) = emitter.bus.event_cell::<E>(E::__slot().number()) else { return emit_now(emitter, event) };
+    let lock = || cell.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    {
+        let mut queue = lock();
+        if queue.running {
+            queue.waiting.push_back(event.__queued().expect("the derive makes ordered events `Clone`"));
+            return;
+        }
+        queue.running = true;
+    }
+    emit_now(emitter, event);
+    loop {
+        let next = {
+            let mut queue = lock();
+            let next = queue.waiting.pop_front();
+            queue.running = next.is_some();
+            next
+        };
+        match next {
+            Some(event) => emit_now(emitter, &event),
+            None => return,
+        }
+    }
+}
+
+pub(crate) fn try_emit<E>(emitter: Emitter<'_>, event: &E) -> Result<(), ListenerErrors>
+where
+    E: Event,
+    E::Mode: Dispatches<verb::emit, E>,
+{
+    let mut errors = Vec::new();
+    run::<E, verb::emit>(emitter, event, |answer| {
+        errors.extend(answer.err());
+        false
+    })?;
+    ListenerErrors::check(errors)
+}
+
+pub(crate) fn bail<E>(emitter: Emitter<'_>, event: &E) -> Result<Option<E::Output>, ListenerError>
+where
+    E: Event,
+    E::Mode: Dispatches<verb::bail, E>,
+{
+    let mut result = Ok(None);
+    run::<E, verb::bail>(emitter, event, |answer| {
+        result = answer;
+        true
+    })?;
+    result
+}

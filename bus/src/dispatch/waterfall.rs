@@ -1,0 +1,168 @@
+//! Waterfall: each listener wraps the rest, down to the default of whoever dispatches.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::call::{Progress, Running, start};
+use super::{Emitter, MAX_NESTING, is_internal};
+use crate::cell::Entry;
+use crate::event::{Dispatches, Event, verb};
+use crate::fault::ListenerError;
+use crate::listen::{Answers, Begun, FinishAs, Layer, Outcome};
+use crate::pool::{self, ErasedFuture, Started};
+
+pub(crate) async fn waterfall<'a, E, D, Fut, K>(
+    emitter: Emitter<'a>,
+    event: &'a E,
+    default: D,
+) -> Result<E::Output, ListenerError>
+where
+    E: Event,
+    E::Mode: Dispatches<verb::waterfall, E> + Answers<E, Fut::Output, K>,
+    D: Fn() -> Fut + Send + Sync,
+    Fut: Future + Send,
+{
+    if !is_internal::<E>() && emitter.bus.is_observed() {
+        emitter.observe(event)?;
+    }
+    let held = emitter.source(event).and_then(|(source, slot)| Some((source.hold(&emitter.bus.rows, slot)?, slot)));
+    let (entries, slot): (&[Entry<E>], u32) = match &held {
+        Some(((snapshot, depth), slot)) => {
+            if *depth >= MAX_NESTING {
+                emitter.check_nesting::<E>(*slot, *depth)?;
+            }
+            (snapshot, *slot)
+        }
+        None => (&[], 0),
+    };
+    let start_default = |cx: &mut Context<'_>| {
+        Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(&default, cx))
+    };
+    let chain = Chain { emitter, event, entries, slot, layer: |it| E::Mode::object(&it.hook), default: &start_default };
+    Next { chain: &chain, at: 0 }.run().await
+}
+
+/// What all layers of one dispatch share.
+struct Chain<'a, E: Event> {
+    emitter: Emitter<'a>,
+    event: &'a E,
+    entries: &'a [Entry<E>],
+    slot: u32,
+    layer: fn(&Entry<E>) -> &dyn Layer<E>,
+    default: &'a (dyn Fn(&mut Context<'_>) -> Begun<'a, E> + Send + Sync + 'a),
+}
+
+/// The rest of a waterfall, from one place on. It is `Copy` and remembers its place: running it twice runs the inner
+/// listeners twice, which is what a retry needs.
+pub struct Next<'a, E: Event> {
+    chain: &'a Chain<'a, E>,
+    at: usize,
+}
+
+impl<E: Event> Clone for Next<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<E: Event> Copy for Next<'_, E> {}
+
+impl<E: Event> std::fmt::Debug for Next<'_, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Next({} of {} on {})", self.at, self.chain.entries.len(), E::NAME)
+    }
+}
+
+impl<'a, E: Event> Next<'a, E> {
+    /// Runs the inner listeners and, if they all delegate, the default.
+    ///
+    /// The error names the listener that failed, panicked, or was unloaded while it waited; answer something else to
+    /// recover, or pass it on with `?` or as it is.
+    ///
+    /// Cancel safe: dropping the future drops the inner listeners' futures.
+    #[inline]
+    pub fn run(self) -> Run<'a, E> {
+        Run { next: self, state: State::Start }
+    }
+}
+
+/// Future of [`Next::run`].
+#[must_use = "the inner listeners run when this is awaited"]
+pub struct Run<'a, E: Event> {
+    next: Next<'a, E>,
+    state: State<'a, E>,
+}
+
+enum State<'a, E: Event> {
+    Start,
+    Listener(Running<'a, E>),
+    Default(ErasedFuture<'a, Outcome<E>>),
+}
+
+impl<E: Event> std::fmt::Debug for Run<'_, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Run({:?})", self.next)
+    }
+}
+
+impl<E: Event> Future for Run<'_, E> {
+    type Output = Result<E::Output, ListenerError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let answer = match &mut this.state {
+            State::Start => match this.next.start(cx) {
+                Ok(answer) => Poll::Ready(answer),
+                Err(state) => {
+                    this.state = state;
+                    Poll::Pending
+                }
+            },
+            State::Listener(running) => running.poll(cx),
+            State::Default(future) => future.poll(cx).map(|outcome| this.next.default_answer(outcome)),
+        };
+        match answer {
+            Poll::Pending => {
+                if let State::Listener(running) = &mut this.state {
+                    running.park(cx);
+                }
+                Poll::Pending
+            }
+            Poll::Ready(answer) => {
+                Poll::Ready(answer.map(|value| value.expect("every answer of a waterfall listener has a value")))
+            }
+        }
+    }
+}
+
+impl<'a, E: Event> Next<'a, E> {
+    /// Starts the first layer from here on that is there still.
+    #[inline]
+    fn start(self, cx: &mut Context<'_>) -> Result<super::call::Answer<E>, State<'a, E>> {
+        let chain = self.chain;
+        let mut at = self.at;
+        while let Some(entry) = chain.entries.get(at) {
+            at += 1;
+            let layer = (chain.layer)(entry);
+            let rest = Next { chain, at };
+            match start(chain.emitter.bus, entry.head(), chain.slot, cx, |cx| layer.start(chain.event, rest, cx)) {
+                Progress::Skipped => {}
+                Progress::Ready(answer) => return Ok(answer),
+                Progress::Pending(running) => return Err(State::Listener(running)),
+            }
+        }
+        match (chain.default)(cx).0 {
+            Started::Ready(outcome) => Ok(self.default_answer(outcome)),
+            Started::Pending(future) => Err(State::Default(future)),
+        }
+    }
+
+    fn default_answer(self, outcome: Result<Outcome<E>, String>) -> super::call::Answer<E> {
+        let fault = match outcome {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(fault)) => fault,
+            Err(text) => crate::Fault::panicked(text),
+        };
+        Err(ListenerError::from_fault(Arc::clone(&self.chain.emitter.core.name), E::NAME, fault))
+    }
+}

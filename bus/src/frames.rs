@@ -1,0 +1,517 @@
+//! In-flight frames: what every thread is running of this bus right now.
+//!
+//! Two questions need an answer when something is torn down: may this snapshot be freed, and does code of this fiber still run?
+//! Both are answered by the same rows, one a thread, to which a dispatch writes with plain stores:
+//!
+//! - a *dispatch frame* names the snapshot of listeners that a synchronous dispatch walks (a hazard pointer);
+//! - a *call frame* names the [`Gate`] whose code is on the CPU: an asynchronous listener, a service method, a task's poll.
+//!
+//! The reader's fence is free on Linux: the side that tears down pays for both with `membarrier`. Elsewhere both sides fence.
+//! Futures that are pending are counted on their gate *inside* a frame, so the order of the questions is rows first, counters second.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Frames a thread has before it takes another block of them.
+const BLOCK: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// Whether code may be entered, and how many of its futures are pending.
+#[derive(Debug)]
+pub struct Gate {
+    closed: AtomicBool,
+    cancelled: AtomicBool,
+    pending: AtomicUsize,
+}
+
+impl Gate {
+    pub fn new() -> Self {
+        Self { closed: AtomicBool::new(false), cancelled: AtomicBool::new(false), pending: AtomicUsize::new(0) }
+    }
+
+    /// Nothing new may be entered. Takes effect for others after [`Rows::heavy_fence`].
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Opens a gate that nothing is in, for a fiber that starts again.
+    pub(crate) fn reopen(&self) {
+        self.cancelled.store(false, Ordering::Release);
+        self.closed.store(false, Ordering::Release);
+    }
+
+    /// Pending futures are dropped at their next poll.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Futures that were polled at least once and have neither ended nor been dropped.
+    pub fn pending(&self) -> usize {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// Call only inside a frame that names this gate.
+    #[inline]
+    pub fn add_pending(&self) {
+        self.pending.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Call only inside a frame that names this gate, so that leaving the frame wakes who waits.
+    #[inline]
+    pub fn sub_pending(&self) {
+        self.pending.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn mark(&self) -> usize {
+        std::ptr::from_ref(self) as usize | CALL
+    }
+}
+
+/// Tag of a call frame; snapshots and gates are aligned, so the bit is free.
+const CALL: usize = 1;
+
+#[derive(Debug)]
+struct Frame {
+    what: AtomicUsize,
+    slot: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Frames {
+    here: [Frame; BLOCK],
+    more: OnceLock<Box<Frames>>,
+}
+
+impl Frames {
+    fn new() -> Self {
+        Self {
+            here: std::array::from_fn(|_| Frame { what: AtomicUsize::new(0), slot: AtomicU32::new(0) }),
+            more: OnceLock::new(),
+        }
+    }
+}
+
+/// The frames of one thread. Only that thread writes; whoever tears something down reads.
+#[derive(Debug)]
+pub struct Row {
+    /// Which thread has the row; 0 when none has.
+    owner: AtomicU64,
+    depth: AtomicUsize,
+    /// Whether the other side fences for us.
+    asymmetric: bool,
+    frames: Frames,
+}
+
+impl Row {
+    fn new(owner: u64, asymmetric: bool) -> Self {
+        Self { owner: AtomicU64::new(owner), depth: AtomicUsize::new(0), asymmetric, frames: Frames::new() }
+    }
+
+    #[inline]
+    fn frame(&self, depth: usize) -> &Frame {
+        if depth < BLOCK { &self.frames.here[depth] } else { self.far_frame(depth) }
+    }
+
+    #[cold]
+    fn far_frame(&self, depth: usize) -> &Frame {
+        let mut block = &self.frames;
+        for _ in 0..depth / BLOCK {
+            block = block.more.get_or_init(|| Box::new(Frames::new()));
+        }
+        &block.here[depth % BLOCK]
+    }
+
+    fn live_frames(&self) -> impl Iterator<Item = &Frame> {
+        let mut block = Some(&self.frames);
+        std::iter::from_fn(move || {
+            let it = block?;
+            block = it.more.get().map(|next| &**next);
+            Some(it)
+        })
+        .flat_map(|block| block.here.iter())
+    }
+
+    #[inline]
+    fn light_fence(&self) {
+        if self.asymmetric {
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Opens a frame that names nothing yet; returns its depth.
+    #[inline]
+    pub(crate) fn push(&self, slot: u32) -> usize {
+        let depth = self.depth.load(Ordering::Relaxed);
+        let frame = self.frame(depth);
+        frame.slot.store(slot, Ordering::Relaxed);
+        self.depth.store(depth + 1, Ordering::Relaxed);
+        depth
+    }
+
+    /// Names a snapshot in the frame; it is protected once it is seen to be current still.
+    #[inline]
+    pub(crate) fn protect(&self, depth: usize, address: usize) {
+        self.frame(depth).what.store(address, Ordering::Relaxed);
+        self.light_fence();
+    }
+
+    /// Enters code behind `gate`; `None` when the gate is closed.
+    #[inline]
+    pub fn enter(&self, rows: &Rows, gate: &Gate, slot: u32) -> Option<usize> {
+        let depth = self.enter_closed(gate, slot);
+        if gate.is_closed() {
+            self.leave(rows, depth);
+            return None;
+        }
+        Some(depth)
+    }
+
+    /// Enters code behind `gate` whether or not it is closed: for what runs while a gate drains.
+    #[inline]
+    pub fn enter_closed(&self, gate: &Gate, slot: u32) -> usize {
+        let depth = self.push(slot);
+        self.protect(depth, gate.mark());
+        depth
+    }
+
+    /// Leaves the innermost frame.
+    #[inline]
+    pub fn leave(&self, rows: &Rows, depth: usize) {
+        let frame = self.frame(depth);
+        let what = frame.what.load(Ordering::Relaxed);
+        frame.what.store(0, Ordering::Release);
+        self.depth.store(depth, Ordering::Relaxed);
+        self.light_fence();
+        if rows.waiting.load(Ordering::Relaxed) != 0 {
+            rows.left(what);
+        }
+    }
+
+    /// How many frames of this thread belong to `slot`, counted up to `depth`.
+    #[cold]
+    pub(crate) fn nesting(&self, slot: u32, depth: usize) -> usize {
+        (0..depth).filter(|it| self.frame(*it).slot.load(Ordering::Relaxed) == slot).count()
+    }
+
+    fn names(&self, mark: usize) -> usize {
+        let depth = self.depth.load(Ordering::Relaxed);
+        (0..depth).filter(|it| self.frame(*it).what.load(Ordering::Relaxed) == mark).count()
+    }
+}
+
+/// A snapshot that was current once and may be read still.
+pub(crate) trait Retired: Send + Sync {
+    fn address(&self) -> usize;
+    /// Whether it holds a listener behind `gate`.
+    fn mentions(&self, gate: &Gate) -> bool;
+}
+
+struct Waiter {
+    id: u64,
+    waker: Waker,
+}
+
+/// All rows of one bus, what was retired while they were in use, and who waits for them.
+pub struct Rows {
+    rows: Mutex<Vec<Arc<Row>>>,
+    /// Number of waiters and of retired snapshots: what makes leaving a frame take the long way.
+    waiting: AtomicUsize,
+    waiters: Mutex<(u64, Vec<Waiter>)>,
+    retired: Mutex<Vec<Arc<dyn Retired>>>,
+    asymmetric: bool,
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// The row used last, so that the usual case is one comparison.
+    static LAST: Cell<(*const Rows, *const Row)> = const { Cell::new((std::ptr::null(), std::ptr::null())) };
+    static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
+}
+
+/// The rows this thread has, one a bus. Holding the `Rows` keeps their address from being reused.
+struct Mine(Vec<(Arc<Rows>, Arc<Row>)>);
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        LAST.set((std::ptr::null(), std::ptr::null()));
+        for (_, row) in self.0.drain(..) {
+            row.owner.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// A number that no other live thread has, the same in every library of the process.
+fn this_thread() -> u64 {
+    #[cfg(unix)]
+    {
+        // SAFETY: `pthread_self` has no preconditions.
+        unsafe { libc::pthread_self() as u64 }
+    }
+    #[cfg(not(unix))]
+    {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        std::thread::current().id().hash(&mut hasher);
+        hasher.finish() | 1
+    }
+}
+
+impl Rows {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            rows: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            waiters: Mutex::default(),
+            retired: Mutex::default(),
+            asymmetric: membarrier::register(),
+        })
+    }
+
+    /// The row of the running thread.
+    #[inline]
+    pub(crate) fn row(self: &Arc<Self>) -> &Row {
+        let (rows, row) = LAST.get();
+        if std::ptr::eq(rows, Arc::as_ptr(self)) {
+            // SAFETY: `LAST` is set only to a row that `MINE` of this thread holds, together with the `Rows` compared here,
+            // and is cleared before `MINE` gives either up. The row outlives every use: the reference cannot leave the
+            // thread (`Row` users are on its stack) and `MINE` drops rows of a live `Rows` only when the thread ends.
+            unsafe { &*row }
+        } else {
+            self.find_row()
+        }
+    }
+
+    #[cold]
+    fn find_row(self: &Arc<Self>) -> &Row {
+        let found = MINE.try_with(|mine| {
+            let mine = &mut mine.borrow_mut().0;
+            let row = match mine.iter().find(|(rows, _)| Arc::ptr_eq(rows, self)) {
+                Some((_, row)) => row.clone(),
+                None => {
+                    mine.retain(|(rows, _)| Arc::strong_count(rows) > 1);
+                    let row = self.claim_row();
+                    mine.push((self.clone(), row.clone()));
+                    row
+                }
+            };
+            let row = Arc::as_ptr(&row);
+            LAST.set((Arc::as_ptr(self), row));
+            row
+        });
+        // A thread that is ending has lost its list: it gets a row for what is left of its life.
+        let row = found.unwrap_or_else(|_| Arc::as_ptr(&self.claim_row()));
+        // SAFETY: `self.rows` holds every row it ever handed out, and `self` is borrowed for the result.
+        unsafe { &*row }
+    }
+
+    /// A row of its own for the caller: a free one or a new one.
+    pub fn claim_row(&self) -> Arc<Row> {
+        let me = this_thread();
+        let mut rows = lock(&self.rows);
+        for row in rows.iter() {
+            if row.owner.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return row.clone();
+            }
+        }
+        let row = Arc::new(Row::new(me, self.asymmetric));
+        rows.push(row.clone());
+        row
+    }
+
+    /// The expensive half of the fence pair: after it, every frame entered before is visible, and every frame entered
+    /// later sees what was written before.
+    pub fn heavy_fence(&self) {
+        if self.asymmetric {
+            membarrier::barrier();
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Keeps `old` until no frame names it. Drops of listeners run in here, outside every lock.
+    pub(crate) fn retire(&self, old: impl IntoIterator<Item = Arc<dyn Retired>>) {
+        {
+            let mut retired = lock(&self.retired);
+            let before = retired.len();
+            retired.extend(old);
+            if retired.len() == before {
+                return;
+            }
+            self.waiting.fetch_add(retired.len() - before, Ordering::Relaxed);
+        }
+        self.reclaim();
+    }
+
+    fn reclaim(&self) {
+        self.heavy_fence();
+        let free = {
+            let mut retired = lock(&self.retired);
+            let rows = lock(&self.rows);
+            let free: Vec<_> = retired.extract_if(.., |it| !is_named(&rows, it.address(), None)).collect();
+            self.waiting.fetch_sub(free.len(), Ordering::Relaxed);
+            free
+        };
+        if !free.is_empty() {
+            drop(free);
+            self.wake();
+        }
+    }
+
+    /// The long way out of a frame: somebody waits, or something was retired.
+    #[cold]
+    fn left(&self, what: usize) {
+        if what & CALL == 0 && !lock(&self.retired).is_empty() {
+            self.reclaim();
+        }
+        if what & CALL != 0 {
+            self.wake();
+        }
+    }
+
+    /// Wakes everyone who waits for rows or counters; they look again.
+    pub(crate) fn wake(&self) {
+        let wakers: Vec<_> = lock(&self.waiters).1.iter().map(|it| it.waker.clone()).collect();
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    /// How often frames of the running thread name `gate`: the calls that would wait for themselves.
+    pub fn own_calls(&self, gate: &Gate) -> usize {
+        let (me, mark) = (this_thread(), gate.mark());
+        lock(&self.rows).iter().filter(|row| row.owner.load(Ordering::Relaxed) == me).map(|row| row.names(mark)).sum()
+    }
+
+    /// Slots of the frames in which other threads run code behind `gate`.
+    pub(crate) fn running(&self, gate: &Gate) -> Vec<u32> {
+        let (me, mark) = (this_thread(), gate.mark());
+        let rows = lock(&self.rows);
+        rows.iter()
+            .filter(|row| row.owner.load(Ordering::Relaxed) != me)
+            .flat_map(|row| row.live_frames().filter(|it| it.what.load(Ordering::Acquire) == mark))
+            .map(|it| it.slot.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// Whether no other thread runs code behind `gate` or walks a snapshot that holds a listener behind it.
+    pub fn is_off_cpu(&self, gate: &Gate) -> bool {
+        let me = this_thread();
+        let retired: Vec<_> = lock(&self.retired).iter().filter(|it| it.mentions(gate)).map(|it| it.address()).collect();
+        let rows = lock(&self.rows);
+        !is_named(&rows, gate.mark(), Some(me)) && !retired.iter().any(|it| is_named(&rows, *it, Some(me)))
+    }
+
+    /// Waits until `ready` holds; looks again whenever a call behind a gate or a dispatch with a retired snapshot ends.
+    ///
+    /// Cancel safe: dropping it gives up the place among the waiters.
+    pub(crate) fn wait_until<F: FnMut() -> bool + Unpin>(self: &Arc<Self>, ready: F) -> WaitUntil<F> {
+        WaitUntil { rows: self.clone(), id: None, ready }
+    }
+}
+
+fn is_named(rows: &[Arc<Row>], what: usize, except: Option<u64>) -> bool {
+    rows.iter()
+        .filter(|row| except != Some(row.owner.load(Ordering::Relaxed)))
+        .any(|row| row.live_frames().any(|it| it.what.load(Ordering::Acquire) == what))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Future of [`Rows::wait_until`].
+pub(crate) struct WaitUntil<F> {
+    rows: Arc<Rows>,
+    id: Option<u64>,
+    ready: F,
+}
+
+impl<F: FnMut() -> bool + Unpin> Future for WaitUntil<F> {
+    type Output = ();
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        {
+            let mut waiters = lock(&this.rows.waiters);
+            match this.id {
+                Some(id) => {
+                    if let Some(waiter) = waiters.1.iter_mut().find(|it| it.id == id) {
+                        waiter.waker.clone_from(cx.waker());
+                    }
+                }
+                None => {
+                    waiters.0 += 1;
+                    let id = waiters.0;
+                    waiters.1.push(Waiter { id, waker: cx.waker().clone() });
+                    this.id = Some(id);
+                    this.rows.waiting.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        this.rows.heavy_fence();
+        if (this.ready)() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl<F> Drop for WaitUntil<F> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            lock(&self.rows.waiters).1.retain(|it| it.id != id);
+            self.rows.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The kernel's process-wide fence.
+#[cfg(all(target_os = "linux", not(loom), not(miri)))]
+mod membarrier {
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+    fn call(command: libc::c_int) -> libc::c_long {
+        // SAFETY: the system call takes three integers and touches no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_uint, 0 as libc::c_int) }
+    }
+
+    /// Whether the fence can be had. Kernels before 4.14 and some sandboxes refuse.
+    pub(super) fn register() -> bool {
+        call(REGISTER_PRIVATE_EXPEDITED) == 0
+    }
+
+    pub(super) fn barrier() {
+        let outcome = call(PRIVATE_EXPEDITED);
+        debug_assert_eq!(outcome, 0, "a registered process may always ask for the fence");
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(loom), not(miri))))]
+mod membarrier {
+    pub(super) fn register() -> bool {
+        false
+    }
+
+    pub(super) fn barrier() {}
+}

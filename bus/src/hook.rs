@@ -1,0 +1,109 @@
+//! A registered listener: its head, which every dispatch reads, and its body.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use crate::cell::CellControl;
+use crate::fiber::FiberCore;
+
+const LIVE: u8 = 0;
+const ONCE: u8 = 1;
+const DEAD: u8 = 2;
+
+/// What the bus knows of a listener, whatever its event.
+#[doc(hidden)]
+pub struct HookHead {
+    state: AtomicU8,
+    pub(crate) first: bool,
+    pub(crate) global: bool,
+    /// Number within the fiber, in order of registration.
+    pub(crate) number: u32,
+    /// Place in the list of its cell; written under the lock of that cell.
+    pub(crate) index: AtomicU32,
+    pub(crate) core: Arc<FiberCore>,
+    pub(crate) cell: Arc<dyn CellControl>,
+}
+
+/// Whether a listener may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Run,
+    /// It may, and is gone then: the claimer takes it out of the lists.
+    RunOnce,
+    /// It was disposed, or ran once already.
+    Skip,
+}
+
+/// Options of a registration, given as a prefix: `ctx.first().once().on(..)`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HookOptions {
+    pub(crate) first: bool,
+    pub(crate) once: bool,
+    pub(crate) global: bool,
+}
+
+impl HookHead {
+    pub(crate) fn new(options: HookOptions, number: u32, core: Arc<FiberCore>, cell: Arc<dyn CellControl>) -> Self {
+        Self {
+            state: AtomicU8::new(if options.once { ONCE } else { LIVE }),
+            first: options.first,
+            global: options.global,
+            number,
+            index: AtomicU32::new(u32::MAX),
+            core,
+            cell,
+        }
+    }
+
+    /// Whether the listener may run now; claims one that runs once.
+    #[inline(always)]
+    pub(crate) fn claim(&self) -> Claim {
+        match self.state.load(Ordering::Relaxed) {
+            LIVE => Claim::Run,
+            state => self.claim_once(state),
+        }
+    }
+
+    #[cold]
+    fn claim_once(&self, state: u8) -> Claim {
+        if state == ONCE && self.state.compare_exchange(ONCE, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            Claim::RunOnce
+        } else {
+            Claim::Skip
+        }
+    }
+
+    /// Marks the listener as disposed; whether it was not before. A claimed `once` listener counts as disposed.
+    pub(crate) fn kill(&self) -> bool {
+        self.state.swap(DEAD, Ordering::AcqRel) != DEAD
+    }
+
+    #[inline]
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == DEAD
+    }
+
+    /// Position among the listeners of one event: marked `first`, place in the plugin tree, number within the fiber.
+    pub(crate) fn order(&self) -> (bool, &[u32], u32) {
+        (!self.first, &self.core.place, self.number)
+    }
+}
+
+/// A listener without its type.
+#[doc(hidden)]
+pub trait HookControl: Send + Sync {
+    fn head(&self) -> &HookHead;
+}
+
+/// A listener with its type: one allocation holds head and body.
+#[doc(hidden)]
+pub struct Hook<L> {
+    pub(crate) head: HookHead,
+    pub(crate) body: L,
+}
+
+impl<L: Send + Sync> HookControl for Hook<L> {
+    fn head(&self) -> &HookHead {
+        &self.head
+    }
+}

@@ -1,0 +1,278 @@
+//! Memory for the futures of asynchronous listeners, and futures without their type.
+//!
+//! A listener's future is written into a block, polled there once, and erased only when it is pending. Blocks come from
+//! small lists, one a thread and size, so that a dispatch whose listeners are ready allocates nothing.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::any::Any;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+/// Block sizes; every block is aligned to [`ALIGN`].
+const CLASSES: [usize; 6] = [64, 128, 256, 512, 1024, 2048];
+const ALIGN: usize = 64;
+/// Free blocks a thread keeps of one size.
+const KEPT: u32 = 64;
+
+struct FreeBlock {
+    next: Option<NonNull<FreeBlock>>,
+}
+
+struct FreeLists {
+    heads: [Cell<Option<NonNull<FreeBlock>>>; CLASSES.len()],
+    lengths: [Cell<u32>; CLASSES.len()],
+}
+
+thread_local! {
+    static FREE: FreeLists = const {
+        FreeLists { heads: [const { Cell::new(None) }; CLASSES.len()], lengths: [const { Cell::new(0) }; CLASSES.len()] }
+    };
+}
+
+impl Drop for FreeLists {
+    fn drop(&mut self) {
+        for (class, head) in self.heads.iter().enumerate() {
+            while let Some(block) = head.get() {
+                // SAFETY: blocks on the list are owned by it and hold a `FreeBlock`, written by `give_back`.
+                head.set(unsafe { block.as_ref() }.next);
+                // SAFETY: a block of this class was allocated with this layout.
+                unsafe { dealloc(block.as_ptr().cast(), class_layout(class)) };
+            }
+        }
+    }
+}
+
+const fn class_layout(class: usize) -> Layout {
+    match Layout::from_size_align(CLASSES[class], ALIGN) {
+        Ok(layout) => layout,
+        Err(_) => unreachable!(),
+    }
+}
+
+#[inline]
+const fn class_of(layout: Layout) -> Option<usize> {
+    if layout.align() > ALIGN {
+        return None;
+    }
+    let mut class = 0;
+    while class < CLASSES.len() {
+        if layout.size() <= CLASSES[class] {
+            return Some(class);
+        }
+        class += 1;
+    }
+    None
+}
+
+#[inline]
+fn take(layout: Layout) -> NonNull<u8> {
+    let Some(class) = class_of(layout) else { return allocate(layout) };
+    let pooled = FREE.try_with(|free| {
+        let block = free.heads[class].get()?;
+        // SAFETY: a block on the list is owned by it and holds a `FreeBlock`.
+        free.heads[class].set(unsafe { block.as_ref() }.next);
+        free.lengths[class].set(free.lengths[class].get() - 1);
+        Some(block.cast())
+    });
+    match pooled {
+        Ok(Some(block)) => block,
+        _ => allocate(class_layout(class)),
+    }
+}
+
+#[cold]
+fn allocate(layout: Layout) -> NonNull<u8> {
+    if layout.size() == 0 {
+        return NonNull::without_provenance(layout.align().try_into().expect("an alignment is not zero"));
+    }
+    // SAFETY: the layout has a size.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// # Safety
+///
+/// `block` came from [`take`] with the same layout and is not used afterwards.
+#[inline]
+unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
+    let Some(class) = class_of(layout) else {
+        if layout.size() != 0 {
+            // SAFETY: blocks without a class come straight from `alloc` with this layout.
+            unsafe { dealloc(block.as_ptr(), layout) };
+        }
+        return;
+    };
+    let kept = FREE.try_with(|free| {
+        if free.lengths[class].get() >= KEPT {
+            return false;
+        }
+        let block = block.cast::<FreeBlock>();
+        // SAFETY: the block is ours, at least 64 bytes long and aligned to 64.
+        unsafe { block.write(FreeBlock { next: free.heads[class].get() }) };
+        free.heads[class].set(Some(block));
+        free.lengths[class].set(free.lengths[class].get() + 1);
+        true
+    });
+    if kept != Ok(true) {
+        // SAFETY: a block of this class was allocated with the layout of its class.
+        unsafe { dealloc(block.as_ptr(), class_layout(class)) };
+    }
+}
+
+/// What the panic of a listener said.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&'static str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "the panic carried no text".to_owned()
+    }
+}
+
+/// Runs `f`; a panic in it becomes its text. Instantiated where the code behind `f` was built.
+#[inline]
+pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        let text = panic_text(&*payload);
+        // A payload whose own drop panics must not get away either.
+        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(second);
+        }
+        text
+    })
+}
+
+struct Vtable<T: 'static> {
+    poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<Result<T, String>>,
+    drop: unsafe fn(NonNull<u8>),
+}
+
+/// A pending future in a pooled block, without its type. A panic in it comes out as the text of the panic.
+pub(crate) struct ErasedFuture<'a, T: 'static> {
+    block: NonNull<u8>,
+    vtable: &'static Vtable<T>,
+    lifetime: PhantomData<&'a mut ()>,
+}
+
+// SAFETY: made only from futures that are `Send`; the vtable is shared, immutable code.
+unsafe impl<T> Send for ErasedFuture<'_, T> {}
+// SAFETY: a shared reference gives access to nothing.
+unsafe impl<T> Sync for ErasedFuture<'_, T> {}
+
+/// How far a future got at its first poll.
+pub(crate) enum Started<'a, T: 'static> {
+    /// It ended; `Err` holds the text of a panic.
+    Ready(Result<T, String>),
+    Pending(ErasedFuture<'a, T>),
+}
+
+/// Maps the output of a future that is polled in place.
+pub(crate) trait Finish<R> {
+    type Output: 'static;
+    fn finish(answer: R) -> Self::Output;
+}
+
+/// Writes the future that `make` returns into a block and polls it once.
+#[inline]
+pub(crate) fn start<'a, F, M>(make: impl FnOnce() -> F, cx: &mut Context<'_>) -> Started<'a, M::Output>
+where
+    F: Future + Send + 'a,
+    M: Finish<F::Output>,
+{
+    let layout = const { Layout::new::<F>() };
+    let block = take(layout);
+    let mut written = false;
+    let first = guarded(|| {
+        // SAFETY: the block has the layout of `F`, is ours, and stays where it is until the future is dropped.
+        let future = unsafe {
+            block.cast::<F>().write(make());
+            written = true;
+            Pin::new_unchecked(block.cast::<F>().as_mut())
+        };
+        future.poll(cx)
+    });
+    match first {
+        Ok(Poll::Pending) => Started::Pending(ErasedFuture {
+            block,
+            vtable: const { &Vtable { poll: poll_in_place::<F, M>, drop: drop_in_place::<F> } },
+            lifetime: PhantomData,
+        }),
+        Ok(Poll::Ready(answer)) => {
+            // SAFETY: written above and not dropped yet; not used afterwards.
+            let dropped = unsafe { drop_and_give_back::<F>(block, layout) };
+            Started::Ready(dropped.map(|()| M::finish(answer)))
+        }
+        Err(text) => {
+            // The text of a second panic, in the drop, has been seen by the panic hook; the first one is the cause.
+            if written {
+                // SAFETY: the future was written and is dropped once, here.
+                let _ = unsafe { drop_and_give_back::<F>(block, layout) };
+            } else {
+                // SAFETY: the block is ours and holds nothing.
+                unsafe { give_back(block, layout) };
+            }
+            Started::Ready(Err(text))
+        }
+    }
+}
+
+/// # Safety
+///
+/// `block` holds an `F` written by [`start`]; neither is used afterwards.
+#[inline]
+unsafe fn drop_and_give_back<F>(block: NonNull<u8>, layout: Layout) -> Result<(), String> {
+    // SAFETY: by contract.
+    let outcome = if const { std::mem::needs_drop::<F>() } {
+        guarded(|| unsafe { block.cast::<F>().drop_in_place() })
+    } else {
+        Ok(())
+    };
+    // SAFETY: by contract; the future is gone, whether or not its drop panicked.
+    unsafe { give_back(block, layout) };
+    outcome
+}
+
+/// # Safety
+///
+/// `block` holds a live, pinned `F`.
+unsafe fn poll_in_place<F, M>(block: NonNull<u8>, cx: &mut Context<'_>) -> Poll<Result<M::Output, String>>
+where
+    F: Future,
+    M: Finish<F::Output>,
+{
+    // SAFETY: by contract; the block never moves.
+    let future = unsafe { Pin::new_unchecked(block.cast::<F>().as_mut()) };
+    match guarded(|| future.poll(cx)) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(answer)) => Poll::Ready(Ok(M::finish(answer))),
+        Err(text) => Poll::Ready(Err(text)),
+    }
+}
+
+/// # Safety
+///
+/// `block` holds an `F` written by [`start`]; neither is used afterwards.
+unsafe fn drop_in_place<F>(block: NonNull<u8>) {
+    // The text of a panic in a drop has nobody to go to but the panic hook, which has seen it.
+    // SAFETY: by contract.
+    let _ = unsafe { drop_and_give_back::<F>(block, const { Layout::new::<F>() }) };
+}
+
+impl<T> ErasedFuture<'_, T> {
+    #[inline]
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, String>> {
+        // SAFETY: the block holds the future from `start` until `drop`, and `&mut self` makes the access exclusive.
+        unsafe { (self.vtable.poll)(self.block, cx) }
+    }
+}
+
+impl<T> Drop for ErasedFuture<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: the block holds the future, which nobody else can reach.
+        unsafe { (self.vtable.drop)(self.block) }
+    }
+}
