@@ -6,8 +6,8 @@
 
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::event::{Event, Mode};
 use crate::frames::{Gate, Retired, Rows};
@@ -204,7 +204,6 @@ pub(crate) trait LockedCell {
 /// All listeners of one event in one bus.
 pub(crate) struct EventCell<E: Event> {
     current: Current<E>,
-    pub(crate) slot: u32,
     lists: Mutex<Lists<E>>,
     pub(crate) queue: Mutex<OrderedQueue<E>>,
 }
@@ -230,14 +229,14 @@ pub(crate) struct ScopeCell<E: Event> {
     event: Arc<EventCell<E>>,
     /// Taken only by who holds the lock of the event's lists.
     own: Mutex<Listeners<E>>,
-    built: AtomicU32,
+    built: AtomicBool,
+    me: Weak<ScopeCell<E>>,
 }
 
 impl<E: Event> EventCell<E> {
-    pub(crate) fn new(slot: u32) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             current: Current::none(),
-            slot,
             lists: Mutex::new(Lists { everywhere: Listeners::new(), scopes: Vec::new(), built: Vec::new() }),
             queue: Mutex::new(OrderedQueue { running: false, waiting: std::collections::VecDeque::new() }),
         }
@@ -260,7 +259,7 @@ impl<E: Event> EventCell<E> {
     fn invalidate(&self, lists: &mut Lists<E>, retired: &mut Vec<Arc<dyn Retired>>) {
         retired.extend(self.current.take());
         for scope in lists.built.drain(..) {
-            scope.built.store(0, Ordering::Relaxed);
+            scope.built.store(false, Ordering::Relaxed);
             retired.extend(scope.current.take());
         }
     }
@@ -269,27 +268,34 @@ impl<E: Event> EventCell<E> {
     fn build(&self) {
         let mut lists = self.locked();
         if self.current.0.load(Ordering::Relaxed).is_null() {
-            let entries = lists.everywhere.in_order().filter(|it| visible(it.head())).cloned().map(Entry::new).collect();
+            let entries =
+                lists.everywhere.in_order().filter(|it| visible(it.head())).cloned().map(Entry::new).collect();
             self.current.set(Snapshot { entries });
         }
     }
 }
 
 impl<E: Event> ScopeCell<E> {
-    pub(crate) fn new(event: Arc<EventCell<E>>) -> Self {
-        Self { current: Current::none(), event, own: Mutex::new(Listeners::new()), built: AtomicU32::new(0) }
+    pub(crate) fn new(event: Arc<EventCell<E>>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            current: Current::none(),
+            event,
+            own: Mutex::new(Listeners::new()),
+            built: AtomicBool::new(false),
+            me: me.clone(),
+        })
     }
 
     fn owned(&self) -> MutexGuard<'_, Listeners<E>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(self: &Arc<Self>, rows: &Rows, hook: Arc<Object<E>>) {
+    pub(crate) fn add(&self, rows: &Rows, hook: Arc<Object<E>>) {
         let retired = {
             let mut lists = self.event.locked();
             let mut own = self.owned();
             if own.len() == 0 {
-                lists.scopes.push(self.clone());
+                lists.scopes.extend(self.me.upgrade());
             }
             own.add(hook);
             self.current.take()
@@ -298,7 +304,7 @@ impl<E: Event> ScopeCell<E> {
     }
 
     #[cold]
-    fn build(self: &Arc<Self>) {
+    fn build(&self) {
         let mut lists = self.event.locked();
         if !self.current.0.load(Ordering::Relaxed).is_null() {
             return;
@@ -318,8 +324,8 @@ impl<E: Event> ScopeCell<E> {
             entries.extend(hook.filter(|it| visible(it.head())).cloned().map(Entry::new));
         }
         self.current.set(Snapshot { entries: entries.into_boxed_slice() });
-        if self.built.swap(1, Ordering::Relaxed) == 0 {
-            built.push(self.clone());
+        if !self.built.swap(true, Ordering::Relaxed) {
+            built.extend(self.me.upgrade());
         }
     }
 }
@@ -373,7 +379,7 @@ impl<E: Event> CellControl for ScopeCell<E> {
         if own.len() == 0 {
             lists.scopes.retain(|it| !ptr::eq(&**it, self));
             lists.built.retain(|it| !ptr::eq(&**it, self));
-            self.built.store(0, Ordering::Relaxed);
+            self.built.store(false, Ordering::Relaxed);
         }
         Some(E::Mode::erase(hook))
     }
@@ -397,7 +403,7 @@ impl<E: Event> CellControl for ScopeCell<E> {
 /// What a dispatch reads from: the cell of the event, or of the event in one scope.
 pub(crate) enum Source<'a, E: Event> {
     Event(&'a EventCell<E>),
-    Scope(&'a Arc<ScopeCell<E>>),
+    Scope(&'a ScopeCell<E>),
 }
 
 impl<E: Event> Clone for Source<'_, E> {

@@ -16,7 +16,6 @@ use crate::bus::Bus;
 use crate::cell::Source;
 use crate::event::Event;
 use crate::fault::{Cause, ListenerError};
-use crate::fiber::FiberCore;
 
 pub use observe::InternalDispatch;
 pub(crate) use observe::is_internal;
@@ -29,11 +28,11 @@ pub use waterfall::{Next, Run};
 /// How deep dispatches of one event may nest inside each other on one thread before the innermost becomes an error.
 pub const MAX_NESTING: usize = 64;
 
-/// Who dispatches: the bus, and the fiber of the context for errors that name it.
+/// Who dispatches: the bus, and the plugin of the context for errors that name it.
 #[derive(Clone, Copy)]
 pub(crate) struct Emitter<'a> {
     pub(crate) bus: &'a Arc<Bus>,
-    pub(crate) core: &'a Arc<FiberCore>,
+    pub(crate) plugin: &'a Arc<str>,
 }
 
 impl<'a> Emitter<'a> {
@@ -50,6 +49,6 @@ impl<'a> Emitter<'a> {
         if self.bus.rows.row().nesting(slot, depth) < MAX_NESTING {
             return Ok(());
         }
-        Err(ListenerError::new(self.core.name.clone(), E::NAME, Cause::TooDeep))
+        Err(ListenerError::new(self.plugin.clone(), E::NAME, Cause::TooDeep))
     }
 }

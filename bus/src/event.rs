@@ -179,7 +179,7 @@ macro_rules! verbs {
             type Object<E: Event> = dyn $object<E>;
         }
         impl<E: Event> Dispatches<verb::$verb, E> for $mode {
-            fn object(stored: &dyn $object<E>) -> &dyn $object<E> {
+            fn object(stored: &Self::Object<E>) -> &<verb::$verb as Verb>::Object<E> {
                 stored
             }
         }
@@ -353,26 +353,40 @@ pub fn event_catalogue() -> Vec<&'static EventDescriptor> {
 
 /// What `subject = ..` of the derive may point at.
 #[doc(hidden)]
-pub trait SubjectOf {
-    fn subject_of(&self) -> Option<&ScopeKey>;
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` names no scope",
+    label = "not a scope key",
+    note = "`subject = ..` points at a `ScopeKey`, an `Option<ScopeKey>`, or a reference to one of them"
+)]
+pub trait SubjectOf<'k> {
+    fn subject_of(self) -> Option<&'k ScopeKey>;
 }
-impl SubjectOf for ScopeKey {
-    fn subject_of(&self) -> Option<&ScopeKey> {
+impl<'k> SubjectOf<'k> for &'k ScopeKey {
+    fn subject_of(self) -> Option<&'k ScopeKey> {
         Some(self)
     }
 }
-impl<T: SubjectOf> SubjectOf for Option<T> {
-    fn subject_of(&self) -> Option<&ScopeKey> {
+impl<'r, 'k, T> SubjectOf<'k> for &'r Option<T>
+where
+    &'r T: SubjectOf<'k>,
+{
+    fn subject_of(self) -> Option<&'k ScopeKey> {
         self.as_ref().and_then(SubjectOf::subject_of)
     }
 }
-impl<T: SubjectOf + ?Sized> SubjectOf for &T {
-    fn subject_of(&self) -> Option<&ScopeKey> {
-        (**self).subject_of()
+impl<'k, 't, T: ?Sized> SubjectOf<'k> for &&'t T
+where
+    &'t T: SubjectOf<'k>,
+{
+    fn subject_of(self) -> Option<&'k ScopeKey> {
+        (*self).subject_of()
     }
 }
-impl<T: SubjectOf + ?Sized> SubjectOf for std::sync::Arc<T> {
-    fn subject_of(&self) -> Option<&ScopeKey> {
-        (**self).subject_of()
+impl<'r, 'k, T: ?Sized> SubjectOf<'k> for &'r Arc<T>
+where
+    &'r T: SubjectOf<'k>,
+{
+    fn subject_of(self) -> Option<&'k ScopeKey> {
+        (&**self).subject_of()
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::pool::Panicked;
+
 /// An error in the words of whoever wrote the plugin, as owned text.
 ///
 /// Any `std::error::Error` turns into one with `?`; its sources are kept as text. Text, because the error may come from a
@@ -59,8 +61,8 @@ impl Fault {
         self.0.panicked
     }
 
-    pub(crate) fn panicked(message: String) -> Self {
-        Self(Box::new(FaultText { message, panicked: true, ..FaultText::default() }))
+    pub(crate) fn panicked(panic: Panicked) -> Self {
+        Self(Box::new(FaultText { message: panic.0, panicked: true, ..FaultText::default() }))
     }
 }
 
@@ -190,7 +192,9 @@ impl fmt::Display for ListenerError {
         match cause {
             Cause::Failed(_) => write!(f, "listener of plugin `{plugin}` on `{event}` failed")?,
             Cause::Panicked(_) => write!(f, "listener of plugin `{plugin}` on `{event}` panicked")?,
-            Cause::Refused(_) => write!(f, "an observer refused the dispatch of `{event}`: it belongs to plugin `{plugin}`")?,
+            Cause::Refused(_) => {
+                write!(f, "an observer refused the dispatch of `{event}`: it belongs to plugin `{plugin}`")?
+            }
             Cause::Unloaded => write!(f, "listener of plugin `{plugin}` on `{event}` was dropped")?,
             Cause::TooDeep => write!(f, "listener of plugin `{plugin}` dispatches `{event}` from inside itself")?,
         }
@@ -286,7 +290,9 @@ impl std::error::Error for ListenerErrors {}
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BusError {
     /// Something was registered through a context whose fiber is going down or gone.
-    #[error("cannot create effect on inactive context: plugin `{plugin}` is {state} and tried {what}; register while it starts or runs")]
+    #[error(
+        "cannot create effect on inactive context: plugin `{plugin}` is {state} and tried {what}; register while it starts or runs"
+    )]
     Inactive {
         /// Plugin that owns the context.
         plugin: Arc<str>,
@@ -324,7 +330,9 @@ pub enum BusError {
         second: &'static str,
     },
     /// A plugin tried to change the value of a service that another one provides.
-    #[error("cannot set property \"{service}\" in multiple fibers: `{owner}` provides it, `{plugin}` does not; only the provider may set it")]
+    #[error(
+        "cannot set property \"{service}\" in multiple fibers: `{owner}` provides it, `{plugin}` does not; only the provider may set it"
+    )]
     ServiceForeign {
         /// Name of the service.
         service: &'static str,
@@ -340,7 +348,9 @@ pub enum BusError {
         service: &'static str,
     },
     /// A service was asked for that this context cannot see.
-    #[error("cannot get property \"{service}\" without inject: plugin `{plugin}` does not declare it; name it in `type Needs`, or use `ctx.get` for an optional look")]
+    #[error(
+        "cannot get property \"{service}\" without inject: plugin `{plugin}` does not declare it; name it in `type Needs`, or use `ctx.get` for an optional look"
+    )]
     ServiceUndeclared {
         /// Name of the service.
         service: &'static str,
@@ -374,7 +384,9 @@ pub enum BusError {
         cause: Fault,
     },
     /// A plugin was disabled because its listeners panicked too often.
-    #[error("plugin `{plugin}` was disabled after {panics} panics of its listeners, the last on `{event}`; update or restart it to run it again")]
+    #[error(
+        "plugin `{plugin}` was disabled after {panics} panics of its listeners, the last on `{event}`; update or restart it to run it again"
+    )]
     Disabled {
         /// The plugin.
         plugin: Arc<str>,
@@ -388,6 +400,14 @@ pub enum BusError {
     DependencyCycle {
         /// Plugins of the circle, each needing the next, the first repeated at the end.
         cycle: Vec<String>,
+    },
+    /// A plugin that was wanted to run waits for services.
+    #[error("plugin `{plugin}` waits: {}", waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Waiting {
+        /// The plugin.
+        plugin: Arc<str>,
+        /// What it waits for, and why that is not there.
+        waits_for: Vec<crate::inspect::Waiting>,
     },
     /// The body of an effect failed; what it had collected was undone.
     #[error("effect `{label}` of plugin `{plugin}` failed: {cause}")]
@@ -445,6 +465,7 @@ impl BusError {
             Self::StartFailed { .. } => "START_FAILED",
             Self::Disabled { .. } => "PLUGIN_DISABLED",
             Self::DependencyCycle { .. } => "DEPENDENCY_CYCLE",
+            Self::Waiting { .. } => "FIBER_WAITING",
             Self::EffectFailed { .. } => "EFFECT_FAILED",
             Self::Listener(error) => error.code(),
             Self::Disposed { .. } => "FIBER_DISPOSED",
@@ -510,8 +531,12 @@ impl DisposeError {
 impl fmt::Display for DisposeProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stuck { plugin, what } => write!(f, "{what} of plugin `{plugin}` did not end within the grace period"),
-            Self::Disposer { plugin, label, cause } => write!(f, "disposer `{label}` of plugin `{plugin}` failed: {cause}"),
+            Self::Stuck { plugin, what } => {
+                write!(f, "{what} of plugin `{plugin}` did not end within the grace period")
+            }
+            Self::Disposer { plugin, label, cause } => {
+                write!(f, "disposer `{label}` of plugin `{plugin}` failed: {cause}")
+            }
             Self::DisposerTimeout { plugin, label } => {
                 write!(f, "disposer `{label}` of plugin `{plugin}` did not end within the grace period and was dropped")
             }

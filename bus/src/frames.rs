@@ -23,26 +23,20 @@ const BLOCK: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Whether code may be entered, and how many of its futures are pending.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     closed: AtomicBool,
     cancelled: AtomicBool,
     pending: AtomicUsize,
 }
 
 impl Gate {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { closed: AtomicBool::new(false), cancelled: AtomicBool::new(false), pending: AtomicUsize::new(0) }
     }
 
     /// Nothing new may be entered. Takes effect for others after [`Rows::heavy_fence`].
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-    }
-
-    /// Opens a gate that nothing is in, for a fiber that starts again.
-    pub(crate) fn reopen(&self) {
-        self.cancelled.store(false, Ordering::Release);
-        self.closed.store(false, Ordering::Release);
     }
 
     /// Pending futures are dropped at their next poll.
@@ -51,7 +45,7 @@ impl Gate {
     }
 
     #[inline]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
@@ -61,19 +55,19 @@ impl Gate {
     }
 
     /// Futures that were polled at least once and have neither ended nor been dropped.
-    pub fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.pending.load(Ordering::Acquire)
     }
 
     /// Call only inside a frame that names this gate.
     #[inline]
-    pub fn add_pending(&self) {
+    pub(crate) fn add_pending(&self) {
         self.pending.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Call only inside a frame that names this gate, so that leaving the frame wakes who waits.
     #[inline]
-    pub fn sub_pending(&self) {
+    pub(crate) fn sub_pending(&self) {
         self.pending.fetch_sub(1, Ordering::AcqRel);
     }
 
@@ -108,7 +102,7 @@ impl Frames {
 
 /// The frames of one thread. Only that thread writes; whoever tears something down reads.
 #[derive(Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Which thread has the row; 0 when none has.
     owner: AtomicU64,
     depth: AtomicUsize,
@@ -174,7 +168,7 @@ impl Row {
 
     /// Enters code behind `gate`; `None` when the gate is closed.
     #[inline]
-    pub fn enter(&self, rows: &Rows, gate: &Gate, slot: u32) -> Option<usize> {
+    pub(crate) fn enter(&self, rows: &Rows, gate: &Gate, slot: u32) -> Option<usize> {
         let depth = self.enter_closed(gate, slot);
         if gate.is_closed() {
             self.leave(rows, depth);
@@ -185,7 +179,7 @@ impl Row {
 
     /// Enters code behind `gate` whether or not it is closed: for what runs while a gate drains.
     #[inline]
-    pub fn enter_closed(&self, gate: &Gate, slot: u32) -> usize {
+    pub(crate) fn enter_closed(&self, gate: &Gate, slot: u32) -> usize {
         let depth = self.push(slot);
         self.protect(depth, gate.mark());
         depth
@@ -193,7 +187,7 @@ impl Row {
 
     /// Leaves the innermost frame.
     #[inline]
-    pub fn leave(&self, rows: &Rows, depth: usize) {
+    pub(crate) fn leave(&self, rows: &Rows, depth: usize) {
         let frame = self.frame(depth);
         let what = frame.what.load(Ordering::Relaxed);
         frame.what.store(0, Ordering::Release);
@@ -208,11 +202,6 @@ impl Row {
     #[cold]
     pub(crate) fn nesting(&self, slot: u32, depth: usize) -> usize {
         (0..depth).filter(|it| self.frame(*it).slot.load(Ordering::Relaxed) == slot).count()
-    }
-
-    fn names(&self, mark: usize) -> usize {
-        let depth = self.depth.load(Ordering::Relaxed);
-        (0..depth).filter(|it| self.frame(*it).what.load(Ordering::Relaxed) == mark).count()
     }
 }
 
@@ -229,7 +218,7 @@ struct Waiter {
 }
 
 /// All rows of one bus, what was retired while they were in use, and who waits for them.
-pub struct Rows {
+pub(crate) struct Rows {
     rows: Mutex<Vec<Arc<Row>>>,
     /// Number of waiters and of retired snapshots: what makes leaving a frame take the long way.
     waiting: AtomicUsize,
@@ -279,7 +268,7 @@ fn this_thread() -> u64 {
 }
 
 impl Rows {
-    pub fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             rows: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -327,7 +316,7 @@ impl Rows {
     }
 
     /// A row of its own for the caller: a free one or a new one.
-    pub fn claim_row(&self) -> Arc<Row> {
+    pub(crate) fn claim_row(&self) -> Arc<Row> {
         let me = this_thread();
         let mut rows = lock(&self.rows);
         for row in rows.iter() {
@@ -342,7 +331,7 @@ impl Rows {
 
     /// The expensive half of the fence pair: after it, every frame entered before is visible, and every frame entered
     /// later sees what was written before.
-    pub fn heavy_fence(&self) {
+    pub(crate) fn heavy_fence(&self) {
         if self.asymmetric {
             membarrier::barrier();
         } else {
@@ -398,10 +387,24 @@ impl Rows {
         }
     }
 
-    /// How often frames of the running thread name `gate`: the calls that would wait for themselves.
-    pub fn own_calls(&self, gate: &Gate) -> usize {
-        let (me, mark) = (this_thread(), gate.mark());
-        lock(&self.rows).iter().filter(|row| row.owner.load(Ordering::Relaxed) == me).map(|row| row.names(mark)).sum()
+    /// The gates that frames of the running thread name, and how many frames each has.
+    pub(crate) fn own_frames(&self) -> Vec<(usize, usize)> {
+        let me = this_thread();
+        let mut calls: Vec<(usize, usize)> = Vec::new();
+        for row in lock(&self.rows).iter().filter(|row| row.owner.load(Ordering::Relaxed) == me) {
+            let depth = row.depth.load(Ordering::Relaxed);
+            for at in 0..depth {
+                let what = row.frame(at).what.load(Ordering::Relaxed);
+                if what & CALL == 0 {
+                    continue;
+                }
+                match calls.iter_mut().find(|(gate, _)| *gate == what & !CALL) {
+                    Some((_, count)) => *count += 1,
+                    None => calls.push((what & !CALL, 1)),
+                }
+            }
+        }
+        calls
     }
 
     /// Slots of the frames in which other threads run code behind `gate`.
@@ -416,9 +419,10 @@ impl Rows {
     }
 
     /// Whether no other thread runs code behind `gate` or walks a snapshot that holds a listener behind it.
-    pub fn is_off_cpu(&self, gate: &Gate) -> bool {
+    pub(crate) fn is_off_cpu(&self, gate: &Gate) -> bool {
         let me = this_thread();
-        let retired: Vec<_> = lock(&self.retired).iter().filter(|it| it.mentions(gate)).map(|it| it.address()).collect();
+        let retired: Vec<_> =
+            lock(&self.retired).iter().filter(|it| it.mentions(gate)).map(|it| it.address()).collect();
         let rows = lock(&self.rows);
         !is_named(&rows, gate.mark(), Some(me)) && !retired.iter().any(|it| is_named(&rows, *it, Some(me)))
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::cell::CellControl;
+use crate::effect::{NOWHERE, Owned};
 use crate::fiber::FiberCore;
 
 const LIVE: u8 = 0;
@@ -20,6 +21,8 @@ pub struct HookHead {
     pub(crate) number: u32,
     /// Place in the list of its cell; written under the lock of that cell.
     pub(crate) index: AtomicU32,
+    /// Place in the list of its fiber's effects; written under the lock of that list.
+    pub(crate) owned: AtomicU32,
     pub(crate) core: Arc<FiberCore>,
     pub(crate) cell: Arc<dyn CellControl>,
 }
@@ -50,6 +53,7 @@ impl HookHead {
             global: options.global,
             number,
             index: AtomicU32::new(u32::MAX),
+            owned: AtomicU32::new(NOWHERE),
             core,
             cell,
         }
@@ -91,18 +95,18 @@ impl HookHead {
 
 /// A listener without its type.
 #[doc(hidden)]
-pub trait HookControl: Send + Sync {
+pub trait HookControl: Owned {
     fn head(&self) -> &HookHead;
 }
 
 /// A listener with its type: one allocation holds head and body.
 #[doc(hidden)]
-pub struct Hook<L> {
+pub(crate) struct Hook<L> {
     pub(crate) head: HookHead,
     pub(crate) body: L,
 }
 
-impl<L: Send + Sync> HookControl for Hook<L> {
+impl<L: Send + Sync + 'static> HookControl for Hook<L> {
     fn head(&self) -> &HookHead {
         &self.head
     }

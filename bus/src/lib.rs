@@ -1,1 +1,95 @@
-//! Placeholder until the first module lands.
+//! A typed event bus with scopes, fibers, services and quiet disposal.
+//!
+//! Everything a program does is a plugin: it registers listeners, provides services, starts tasks, all through a
+//! [`Context`], and all of that goes when the plugin does. Events are types; a listener is a closure or a method.
+//!
+//! The bus knows no executor, no JSON and no disk. It is not a message queue either: dispatch is a call, and an event lives
+//! no longer than it.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use linn_bus::{Event, Root, TokioRuntime};
+//!
+//! /// May this file be deleted?
+//! #[derive(Event)]
+//! #[event(name = "files/may-delete", mode = Bail, output = String)]
+//! struct MayDelete { path: String }
+//!
+//! let root = Root::new(TokioRuntime::seams());
+//! root.on(|e: &MayDelete| e.path.ends_with(".lock").then(|| "lock files stay".to_owned()))?;
+//!
+//! assert_eq!(root.bail(&MayDelete { path: "Cargo.lock".into() })?.as_deref(), Some("lock files stay"));
+//! assert_eq!(root.bail(&MayDelete { path: "old.txt".into() })?, None);
+//! # Ok(()) }
+//! ```
+#![warn(missing_docs)]
+
+extern crate self as linn_bus;
+
+mod bus;
+mod cell;
+mod context;
+mod dispatch;
+mod effect;
+mod event;
+mod fault;
+mod fiber;
+mod frames;
+mod hook;
+mod inject;
+mod inspect;
+mod intern;
+mod internal;
+mod latch;
+mod lifecycle;
+mod listen;
+mod plugin;
+mod pool;
+mod prepare;
+mod registry;
+mod scope;
+mod seams;
+mod service;
+mod task;
+mod timer;
+
+pub use bus::{Grace, MAX_PANICS};
+pub use context::{Context, Logger, On, Root};
+pub use dispatch::{InternalDispatch, MAX_NESTING, Next, Run};
+pub use effect::{Composite, Disposing, EffectHandle, EffectInfo, EffectResult, Listener, Ownable};
+pub use event::{
+    Bail, Dispatches, Emit, Event, EventDescriptor, Everybody, HasSubject, Mode, ModeName, OwnFiber, Parallel,
+    ScopeRule, Serial, Subject, Waterfall, event_catalogue, verb,
+};
+pub use fault::{BusError, Cause, DisposeError, DisposeProblem, Fault, ListenerError, ListenerErrors};
+pub use fiber::{Fiber, FiberState};
+pub use inject::{Inject, Missing, Need, NeedList, Resolver};
+pub use inspect::{EventInfo, FiberInfo, Inspection, ListenerInfo, ServiceInfo, WaitReason, Waiting};
+pub use internal::{
+    InternalFault, InternalGet, InternalListener, InternalPlugin, InternalService, InternalSet, InternalStatus,
+    InternalUpdate,
+};
+pub use linn_bus_macros::{Event, Inject, provider, service};
+pub use listen::{Answers, IntoListener, MethodOf};
+pub use plugin::{Mounted, Plugin, Updated};
+pub use prepare::{Prepared, Switched};
+pub use scope::{Scope, ScopeHost, ScopeKey};
+#[cfg(feature = "tokio")]
+pub use seams::TokioRuntime;
+pub use seams::{BoxFuture, Clock, Executor, Ids, Seams, SeededIds};
+pub use service::{
+    AnyService, Lookup, Provided, Service, ServiceDescriptor, ServiceError, Svc, Withdrawing, service_catalogue,
+};
+pub use task::{Task, TaskError};
+pub use timer::{Disposed, Elapsed, Sleep, Throttle, Ticks, Timer};
+
+/// What the macros write calls of. No part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use async_trait;
+    pub use inventory;
+
+    pub use crate::event::{EventParts, EventRegistration, EventSlot, SubjectOf, event_descriptor};
+    pub use crate::listen::{captured, captured_wrap};
+    pub use crate::service::{ServiceCell, ServiceParts, ServiceRegistration, service_descriptor};
+}

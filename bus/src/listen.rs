@@ -37,7 +37,7 @@ pub struct Begun<'a, E: Event>(pub(crate) Started<'a, Outcome<E>>);
 
 /// How a listener's answer was written: plain, or as a `Result`.
 #[doc(hidden)]
-pub mod answer {
+pub(crate) mod answer {
     #[derive(Debug)]
     pub enum Plain {}
     #[derive(Debug)]
@@ -159,11 +159,11 @@ impl<E: Event, L: SyncBody<E>> Call<E> for Hook<L> {
 
 /// The three bodies as hooks; wrappers, since one closure may be stored in more than one way.
 #[doc(hidden)]
-pub struct AsSync<L>(L);
+pub(crate) struct AsSync<L>(L);
 #[doc(hidden)]
-pub struct AsAsync<L>(L);
+pub(crate) struct AsAsync<L>(L);
 #[doc(hidden)]
-pub struct AsLayer<L>(L);
+pub(crate) struct AsLayer<L>(L);
 
 impl<E: Event, L: SyncBody<E>> Start<E> for Hook<AsSync<L>> {
     fn start<'a>(&'a self, event: &'a E, _: &mut TaskContext<'_>) -> Begun<'a, E> {
@@ -245,7 +245,7 @@ impl<E: Event> StoresLayer<E> for Waterfall {
 
 /// The shapes a listener may have; inferred, never named by an author.
 #[doc(hidden)]
-pub mod shape {
+pub(crate) mod shape {
     #[derive(Debug)]
     pub enum Plain {}
     #[derive(Debug)]

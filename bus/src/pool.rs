@@ -123,7 +123,7 @@ unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
 }
 
 /// What the panic of a listener said.
-pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
+fn panic_text(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&'static str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -133,11 +133,15 @@ pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
     }
 }
 
+/// The text of a panic that was caught.
+#[derive(Debug)]
+pub(crate) struct Panicked(pub(crate) String);
+
 /// Runs `f`; a panic in it becomes its text. Instantiated where the code behind `f` was built.
 #[inline]
-pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        let text = panic_text(&*payload);
+        let text = Panicked(panic_text(&*payload));
         // A payload whose own drop panics must not get away either.
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(second);
@@ -147,7 +151,7 @@ pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 struct Vtable<T: 'static> {
-    poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<Result<T, String>>,
+    poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<Result<T, Panicked>>,
     drop: unsafe fn(NonNull<u8>),
 }
 
@@ -166,7 +170,7 @@ unsafe impl<T> Sync for ErasedFuture<'_, T> {}
 /// How far a future got at its first poll.
 pub(crate) enum Started<'a, T: 'static> {
     /// It ended; `Err` holds the text of a panic.
-    Ready(Result<T, String>),
+    Ready(Result<T, Panicked>),
     Pending(ErasedFuture<'a, T>),
 }
 
@@ -224,7 +228,7 @@ where
 ///
 /// `block` holds an `F` written by [`start`]; neither is used afterwards.
 #[inline]
-unsafe fn drop_and_give_back<F>(block: NonNull<u8>, layout: Layout) -> Result<(), String> {
+unsafe fn drop_and_give_back<F>(block: NonNull<u8>, layout: Layout) -> Result<(), Panicked> {
     // SAFETY: by contract.
     let outcome = if const { std::mem::needs_drop::<F>() } {
         guarded(|| unsafe { block.cast::<F>().drop_in_place() })
@@ -239,7 +243,7 @@ unsafe fn drop_and_give_back<F>(block: NonNull<u8>, layout: Layout) -> Result<()
 /// # Safety
 ///
 /// `block` holds a live, pinned `F`.
-unsafe fn poll_in_place<F, M>(block: NonNull<u8>, cx: &mut Context<'_>) -> Poll<Result<M::Output, String>>
+unsafe fn poll_in_place<F, M>(block: NonNull<u8>, cx: &mut Context<'_>) -> Poll<Result<M::Output, Panicked>>
 where
     F: Future,
     M: Finish<F::Output>,
@@ -264,7 +268,7 @@ unsafe fn drop_in_place<F>(block: NonNull<u8>) {
 
 impl<T> ErasedFuture<'_, T> {
     #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, String>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Panicked>> {
         // SAFETY: the block holds the future from `start` until `drop`, and `&mut self` makes the access exclusive.
         unsafe { (self.vtable.poll)(self.block, cx) }
     }

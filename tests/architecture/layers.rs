@@ -44,10 +44,7 @@ struct Edge {
 
 impl From<&Package> for Crate {
     fn from(package: &Package) -> Self {
-        Self {
-            name: package.name.to_string(),
-            dependencies: package.dependencies.iter().map(Edge::from).collect(),
-        }
+        Self { name: package.name.to_string(), dependencies: package.dependencies.iter().map(Edge::from).collect() }
     }
 }
 
@@ -65,27 +62,15 @@ impl From<&Dependency> for Edge {
 /// What `it` depends on and may not.
 pub(crate) fn broken_edges(it: &Crate) -> Vec<String> {
     let Some(allowed) = allowed_edges(&it.name) else {
-        return vec![format!(
-            "{}: the layers have no such crate; give it a place in `layers.rs`",
-            it.name
-        )];
+        return vec![format!("{}: the layers have no such crate; give it a place in `layers.rs`", it.name)];
     };
     let is_allowed = |edge: &Edge| {
         // A crate names itself in its dev-dependencies to switch on a feature for its tests.
         let by_tests = edge.is_dev && (DEV_EDGES.contains(&edge.to.as_str()) || edge.to == it.name);
         by_tests || allowed.is_none_or(|it| it.contains(&edge.to.as_str()))
     };
-    let ours = it
-        .dependencies
-        .iter()
-        .filter(|edge| edge.is_ours && !is_allowed(edge));
-    ours.map(|edge| {
-        format!(
-            "{} -> {} is no arrow of docs/ARCHITECTURE.md",
-            it.name, edge.to
-        )
-    })
-    .collect()
+    let ours = it.dependencies.iter().filter(|edge| edge.is_ours && !is_allowed(edge));
+    ours.map(|edge| format!("{} -> {} is no arrow of docs/ARCHITECTURE.md", it.name, edge.to)).collect()
 }
 
 /// `None` if the crate is unknown, `Some(None)` if it may name all.
@@ -96,10 +81,7 @@ fn allowed_edges(name: &str) -> Option<Option<&'static [&'static str]>> {
     if name.starts_with("linn-plugin-") {
         return Some(Some(PLUGIN_EDGES));
     }
-    EDGES
-        .iter()
-        .find(|(it, _)| *it == name)
-        .map(|(_, edges)| Some(*edges))
+    EDGES.iter().find(|(it, _)| *it == name).map(|(_, edges)| Some(*edges))
 }
 
 /// What the bus takes from outside without asking.
@@ -107,31 +89,22 @@ fn allowed_edges(name: &str) -> Option<Option<&'static [&'static str]>> {
 /// Who may use which other outside crate is in `deny.toml`.
 pub(crate) fn broken_outside_edges(it: &Crate) -> Vec<String> {
     let is_bus = it.name == "linn-bus";
-    let forced = it.dependencies.iter().filter(|edge| {
-        is_bus && !edge.is_dev && !edge.is_optional && NOT_IN_BUS.contains(&edge.to.as_str())
-    });
-    forced
-        .map(|edge| format!("{} -> {} must be optional", it.name, edge.to))
-        .collect()
+    let forced = it
+        .dependencies
+        .iter()
+        .filter(|edge| is_bus && !edge.is_dev && !edge.is_optional && NOT_IN_BUS.contains(&edge.to.as_str()));
+    forced.map(|edge| format!("{} -> {} must be optional", it.name, edge.to)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NORMAL: Edge = Edge {
-        to: String::new(),
-        is_dev: false,
-        is_optional: false,
-        is_ours: true,
-    };
+    const NORMAL: Edge = Edge { to: String::new(), is_dev: false, is_optional: false, is_ours: true };
 
     fn krate(name: &str, edge: Edge, to: &str) -> Crate {
         let to = to.to_owned();
-        Crate {
-            name: name.to_owned(),
-            dependencies: vec![Edge { to, ..edge }],
-        }
+        Crate { name: name.to_owned(), dependencies: vec![Edge { to, ..edge }] }
     }
 
     fn edge_is_broken(name: &str, edge: Edge, to: &str) -> bool {
@@ -142,11 +115,7 @@ mod tests {
     fn arrows_that_point_up_are_found() {
         assert!(edge_is_broken("linn-bus", NORMAL, "linn-services"));
         assert!(edge_is_broken("linn-services", NORMAL, "linn-config"));
-        assert!(edge_is_broken(
-            "linn-bridge",
-            NORMAL,
-            "linn-plugin-agent-loop"
-        ));
+        assert!(edge_is_broken("linn-bridge", NORMAL, "linn-plugin-agent-loop"));
         assert!(edge_is_broken("linn-loader", NORMAL, "linn-bus-test"));
         assert!(!edge_is_broken("linn-loader", NORMAL, "linn-config"));
         assert!(!edge_is_broken("linn", NORMAL, "linn-plugin-agent-loop"));
@@ -154,35 +123,17 @@ mod tests {
 
     #[test]
     fn a_plugin_that_uses_another_is_found() {
-        assert!(edge_is_broken(
-            "linn-plugin-shell",
-            NORMAL,
-            "linn-plugin-files"
-        ));
+        assert!(edge_is_broken("linn-plugin-shell", NORMAL, "linn-plugin-files"));
         assert!(edge_is_broken("linn-plugin-shell", NORMAL, "linn-config"));
-        assert!(!edge_is_broken(
-            "linn-plugin-shell",
-            NORMAL,
-            "linn-services"
-        ));
-        let dev = Edge {
-            is_dev: true,
-            ..NORMAL
-        };
-        assert!(edge_is_broken(
-            "linn-plugin-shell",
-            dev,
-            "linn-plugin-files"
-        ));
+        assert!(!edge_is_broken("linn-plugin-shell", NORMAL, "linn-services"));
+        let dev = Edge { is_dev: true, ..NORMAL };
+        assert!(edge_is_broken("linn-plugin-shell", dev, "linn-plugin-files"));
     }
 
     #[test]
     fn tests_may_name_the_kit_and_the_loader() {
         for to in DEV_EDGES {
-            let dev = Edge {
-                is_dev: true,
-                ..NORMAL
-            };
+            let dev = Edge { is_dev: true, ..NORMAL };
             assert!(!edge_is_broken("linn-plugin-shell", dev, to));
         }
     }
@@ -190,21 +141,13 @@ mod tests {
     #[test]
     fn a_crate_without_a_place_is_found() {
         let found = broken_edges(&krate("linn-extras", NORMAL, "linn-bus"));
-        assert_eq!(
-            found,
-            ["linn-extras: the layers have no such crate; give it a place in `layers.rs`"]
-        );
+        assert_eq!(found, ["linn-extras: the layers have no such crate; give it a place in `layers.rs`"]);
     }
 
     #[test]
     fn a_runtime_forced_on_users_of_the_bus_is_found() {
         let is_broken = |name, edge| !broken_outside_edges(&krate(name, edge, "tokio")).is_empty();
-        let outside = |is_optional, is_dev| Edge {
-            is_ours: false,
-            is_optional,
-            is_dev,
-            ..NORMAL
-        };
+        let outside = |is_optional, is_dev| Edge { is_ours: false, is_optional, is_dev, ..NORMAL };
         assert!(is_broken("linn-bus", outside(false, false)));
         assert!(!is_broken("linn-bus", outside(true, false)));
         assert!(!is_broken("linn-bus", outside(false, true)));

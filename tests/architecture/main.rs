@@ -45,32 +45,18 @@ fn assert_none<T: Display>(rule: &str, found: impl IntoIterator<Item = T>) {
 
 #[test]
 fn crates_depend_downwards_only() {
-    let crates: Vec<Crate> = metadata()
-        .workspace_packages()
-        .into_iter()
-        .map(Crate::from)
-        .collect();
+    let crates: Vec<Crate> = metadata().workspace_packages().into_iter().map(Crate::from).collect();
     assert_none("the layers", crates.iter().flat_map(layers::broken_edges));
-    assert_none(
-        "outside crates",
-        crates.iter().flat_map(layers::broken_outside_edges),
-    );
+    assert_none("outside crates", crates.iter().flat_map(layers::broken_outside_edges));
 }
 
 #[test]
 fn rust_files_follow_the_rules() {
     // What a compile-fail test feeds to the compiler may break any rule; that is its purpose.
     let is_rust = |path: &&String| path.ends_with(".rs") && !path.contains("/tests/ui/");
-    let sources: Vec<SourceFile> = files()
-        .iter()
-        .filter(is_rust)
-        .map(|path| SourceFile::new(path, &read(path)))
-        .collect();
-    assert!(
-        sources.len() > 5,
-        "the walk found {} Rust files",
-        sources.len()
-    );
+    let sources: Vec<SourceFile> =
+        files().iter().filter(is_rust).map(|path| SourceFile::new(path, &read(path))).collect();
+    assert!(sources.len() > 5, "the walk found {} Rust files", sources.len());
     let found = rules::RULES.iter().flat_map(|(name, rule)| {
         let found = sources.iter().flat_map(rule);
         found.map(move |it| format!("{it} ({name})"))
@@ -81,25 +67,15 @@ fn rust_files_follow_the_rules() {
 #[test]
 fn crate_roots_carry_their_attributes() {
     let metadata = metadata();
-    let roots = metadata
-        .workspace_packages()
-        .into_iter()
-        .flat_map(|package| {
-            let is_documented = places::DOCUMENTED_CRATES.contains(&package.name.as_str());
-            let shipped = package
-                .targets
-                .iter()
-                .filter(|it| it.is_lib() || it.is_bin() || it.is_proc_macro() || it.is_dylib());
-            shipped.map(move |it| (it.src_path.clone(), is_documented))
-        });
+    let roots = metadata.workspace_packages().into_iter().flat_map(|package| {
+        let is_documented = places::DOCUMENTED_CRATES.contains(&package.name.as_str());
+        let shipped =
+            package.targets.iter().filter(|it| it.is_lib() || it.is_bin() || it.is_proc_macro() || it.is_dylib());
+        shipped.map(move |it| (it.src_path.clone(), is_documented))
+    });
     let found = roots.flat_map(|(path, is_documented)| {
-        let path = path
-            .strip_prefix(top())
-            .expect("members are inside the workspace");
-        rules::missing_root_attributes(
-            &SourceFile::new(path.as_str(), &read(path.as_str())),
-            is_documented,
-        )
+        let path = path.strip_prefix(top()).expect("members are inside the workspace");
+        rules::missing_root_attributes(&SourceFile::new(path.as_str(), &read(path.as_str())), is_documented)
     });
     assert_none("crate roots", found);
 }
@@ -115,10 +91,7 @@ fn crates_take_the_lints_of_the_workspace() {
 
 #[test]
 fn the_top_is_the_layout() {
-    assert_none(
-        "not part of the layout",
-        repository::unknown_at_top(files()),
-    );
+    assert_none("not part of the layout", repository::unknown_at_top(files()));
 }
 
 #[test]
@@ -126,9 +99,7 @@ fn texts_name_no_machine() {
     let found = files().iter().flat_map(|path| {
         // What is not UTF-8 is no text.
         let text = fs::read_to_string(top().join(path)).unwrap_or_default();
-        repository::machine_paths(&text)
-            .into_iter()
-            .map(move |line| format!("{path}:{line}"))
+        repository::machine_paths(&text).into_iter().map(move |line| format!("{path}:{line}"))
     });
     assert_none("paths of one machine", found);
 }
@@ -139,8 +110,5 @@ fn ci_runs_the_commands_of_the_readme() {
     let commands = repository::commands_below(&readme, "## Test");
     assert_eq!(commands.len(), 1, "the README names one test command");
     let script = read(".ci/run");
-    assert_none(
-        "not in .ci/run",
-        commands.iter().filter(|it| !repository::runs(&script, it)),
-    );
+    assert_none("not in .ci/run", commands.iter().filter(|it| !repository::runs(&script, it)));
 }

@@ -22,13 +22,8 @@ pub(crate) const UNSAFE_WRITERS: &[&str] = &["bus/macros/src"];
 pub(crate) const DOCUMENTED_CRATES: &[&str] = &["linn-bus", "linn-config", "linn-services"];
 
 /// Modules that implement a seam to the operating system, time or chance, or need a barrier of the system.
-pub(crate) const SYSTEM_MODULES: &[&str] = &[
-    "bus/src/clock",
-    "bus/src/frames",
-    "bus/src/ids",
-    "bus/src/runtime",
-    "src/main",
-];
+pub(crate) const SYSTEM_MODULES: &[&str] =
+    &["bus/src/clock", "bus/src/frames", "bus/src/ids", "bus/src/runtime", "src/main"];
 
 /// What counts as reaching for the operating system, time or chance: these paths and all below them.
 pub(crate) const SYSTEM_PATHS: &[&str] = &[
@@ -48,11 +43,8 @@ pub(crate) const SYSTEM_PATHS: &[&str] = &[
 ];
 
 /// Paths below [`SYSTEM_PATHS`] that neither read nor change anything outside the program.
-pub(crate) const HARMLESS_PATHS: &[&str] = &[
-    "std::process::ExitCode",
-    "std::process::Termination",
-    "std::process::abort",
-];
+pub(crate) const HARMLESS_PATHS: &[&str] =
+    &["std::process::ExitCode", "std::process::Termination", "std::process::abort"];
 
 /// Calls that ask the machine for the time, however the type was imported.
 pub(crate) const CLOCK_CALLS: &[&str] = &["Instant::now", "SystemTime::now"];

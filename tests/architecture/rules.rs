@@ -3,8 +3,7 @@
 use std::fmt;
 
 use crate::places::{
-    CLOCK_CALLS, HARMLESS_PATHS, STDIO_MODULES, SYSTEM_MODULES, SYSTEM_PATHS, UNSAFE_MODULES,
-    UNSAFE_WRITERS,
+    CLOCK_CALLS, HARMLESS_PATHS, STDIO_MODULES, SYSTEM_MODULES, SYSTEM_PATHS, UNSAFE_MODULES, UNSAFE_WRITERS,
 };
 use crate::source::{Role, SourceFile, Token};
 
@@ -44,11 +43,7 @@ pub(crate) const RULES: &[(&str, Rule)] = &[
 ];
 
 fn finding(file: &SourceFile, line: usize, what: impl Into<String>) -> Finding {
-    Finding {
-        path: file.path.clone(),
-        line,
-        what: what.into(),
-    }
+    Finding { path: file.path.clone(), line, what: what.into() }
 }
 
 fn is_in(file: &SourceFile, modules: &[&str]) -> bool {
@@ -58,12 +53,7 @@ fn is_in(file: &SourceFile, modules: &[&str]) -> bool {
 /// Places where the texts of consecutive tokens are `pattern`.
 fn sequences<'a>(file: &'a SourceFile, pattern: &[&str]) -> Vec<&'a Token> {
     let windows = file.tokens.windows(pattern.len());
-    let matching = windows.filter(|window| {
-        window
-            .iter()
-            .zip(pattern)
-            .all(|(token, text)| token.text == *text)
-    });
+    let matching = windows.filter(|window| window.iter().zip(pattern).all(|(token, text)| token.text == *text));
     matching.map(|window| &window[0]).collect()
 }
 
@@ -71,10 +61,7 @@ fn files_stay_short(file: &SourceFile) -> Vec<Finding> {
     let lines = file.text.lines().count();
     let too_long = lines > MAX_LINES;
     let what = format!("{lines} lines; split by concept, the limit is {MAX_LINES}");
-    too_long
-        .then(|| finding(file, MAX_LINES, what))
-        .into_iter()
-        .collect()
+    too_long.then(|| finding(file, MAX_LINES, what)).into_iter().collect()
 }
 
 fn no_mod_rs(file: &SourceFile) -> Vec<Finding> {
@@ -103,10 +90,7 @@ fn no_glob_re_exports(file: &SourceFile) -> Vec<Finding> {
         if tokens.next_if(|it| it.text == "use").is_none() {
             continue;
         }
-        let glob = tokens
-            .by_ref()
-            .take_while(|it| it.text != ";")
-            .find(|it| it.text == "*");
+        let glob = tokens.by_ref().take_while(|it| it.text != ";").find(|it| it.text == "*");
         found.extend(glob.map(|it| finding(file, it.line, "a glob re-export; list the names")));
     }
     found
@@ -114,9 +98,7 @@ fn no_glob_re_exports(file: &SourceFile) -> Vec<Finding> {
 
 fn no_ignored_tests(file: &SourceFile) -> Vec<Finding> {
     let ignored = sequences(file, &["#", "[", "ignore"]);
-    let ignored = ignored
-        .iter()
-        .map(|it| finding(file, it.line, "a test that is switched off"));
+    let ignored = ignored.iter().map(|it| finding(file, it.line, "a test that is switched off"));
     let conditional = file
         .tokens
         .iter()
@@ -139,16 +121,8 @@ fn no_ignored_tests(file: &SourceFile) -> Vec<Finding> {
 fn no_sleep_in_tests(file: &SourceFile) -> Vec<Finding> {
     file.paths()
         .iter()
-        .filter(|it| {
-            it.in_test && (it.text.ends_with("thread::sleep") || it.text.ends_with("time::sleep"))
-        })
-        .map(|it| {
-            finding(
-                file,
-                it.line,
-                "a test that sleeps; wait for a signal, or advance a paused clock",
-            )
-        })
+        .filter(|it| it.in_test && (it.text.ends_with("thread::sleep") || it.text.ends_with("time::sleep")))
+        .map(|it| finding(file, it.line, "a test that sleeps; wait for a signal, or advance a paused clock"))
         .collect()
 }
 
@@ -164,8 +138,7 @@ fn no_stubs(file: &SourceFile) -> Vec<Finding> {
 fn no_string_errors(file: &SourceFile) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, token) in file.tokens.iter().enumerate() {
-        let is_generic =
-            token.text == "Result" && file.tokens.get(at + 1).is_some_and(|it| it.text == "<");
+        let is_generic = token.text == "Result" && file.tokens.get(at + 1).is_some_and(|it| it.text == "<");
         if !is_generic || file.role != Role::Product || token.in_test {
             continue;
         }
@@ -181,11 +154,7 @@ fn no_string_errors(file: &SourceFile) -> Vec<Finding> {
             }
             if depth == 0 {
                 if previous == [",", "String"] {
-                    found.push(finding(
-                        file,
-                        token.line,
-                        "an error that is a bare string; make it a type",
-                    ));
+                    found.push(finding(file, token.line, "an error that is a bare string; make it a type"));
                 }
                 break;
             }
@@ -202,13 +171,7 @@ fn unsafe_is_listed(file: &SourceFile) -> Vec<Finding> {
     file.tokens
         .iter()
         .filter(|it| it.text == "unsafe")
-        .map(|it| {
-            finding(
-                file,
-                it.line,
-                "`unsafe` outside the modules that `places.rs` lists",
-            )
-        })
+        .map(|it| finding(file, it.line, "`unsafe` outside the modules that `places.rs` lists"))
         .collect()
 }
 
@@ -216,10 +179,8 @@ fn system_is_listed(file: &SourceFile) -> Vec<Finding> {
     if file.role != Role::Product || is_in(file, SYSTEM_MODULES) {
         return Vec::new();
     }
-    let is_below = |path: &str, root: &str| {
-        path.strip_prefix(root)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-    };
+    let is_below =
+        |path: &str, root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
     let is_call = |path: &str, call: &str| path == call || path.ends_with(&format!("::{call}"));
     file.paths()
         .iter()
@@ -229,16 +190,9 @@ fn system_is_listed(file: &SourceFile) -> Vec<Finding> {
             let harmless = HARMLESS_PATHS.iter().any(|root| is_below(&it.text, root));
             // A bare `rand` or `libc` is a name like any other.
             let named = it.text.contains("::");
-            (named && reaches && !harmless)
-                || CLOCK_CALLS.iter().any(|call| is_call(&it.text, call))
+            (named && reaches && !harmless) || CLOCK_CALLS.iter().any(|call| is_call(&it.text, call))
         })
-        .map(|it| {
-            finding(
-                file,
-                it.line,
-                format!("`{}` outside the modules that `places.rs` lists", it.text),
-            )
-        })
+        .map(|it| finding(file, it.line, format!("`{}` outside the modules that `places.rs` lists", it.text)))
         .collect()
 }
 
@@ -251,26 +205,13 @@ fn stdio_is_listed(file: &SourceFile) -> Vec<Finding> {
         .into_iter()
         .flat_map(|name| sequences(file, &[name, "!"]))
         .filter(|it| !it.in_test)
-        .map(|it| {
-            finding(
-                file,
-                it.line,
-                "prints; only the program and the bridge own the terminal",
-            )
-        });
-    let streams = file.paths().into_iter().filter(|it| {
-        !it.in_test
-            && ["io::stdin", "io::stdout"]
-                .iter()
-                .any(|name| it.text.ends_with(name))
-    });
-    let streams = streams.map(|it| {
-        finding(
-            file,
-            it.line,
-            format!("`{}`; only the program and the bridge own it", it.text),
-        )
-    });
+        .map(|it| finding(file, it.line, "prints; only the program and the bridge own the terminal"));
+    let streams = file
+        .paths()
+        .into_iter()
+        .filter(|it| !it.in_test && ["io::stdin", "io::stdout"].iter().any(|name| it.text.ends_with(name)));
+    let streams =
+        streams.map(|it| finding(file, it.line, format!("`{}`; only the program and the bridge own it", it.text)));
     macros.chain(streams).collect()
 }
 
@@ -278,9 +219,7 @@ fn stdio_is_listed(file: &SourceFile) -> Vec<Finding> {
 pub(crate) fn missing_root_attributes(file: &SourceFile, is_documented: bool) -> Vec<Finding> {
     let has_items = file.tokens.iter().any(|it| it.is_ident && it.text != "doc");
     let source_folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let may_be_unsafe = UNSAFE_MODULES
-        .iter()
-        .any(|it| it.starts_with(&format!("{source_folder}/")));
+    let may_be_unsafe = UNSAFE_MODULES.iter().any(|it| it.starts_with(&format!("{source_folder}/")));
     let mut needed = Vec::new();
     if !may_be_unsafe {
         needed.push(("forbid", "unsafe_code"));
@@ -310,18 +249,8 @@ mod tests {
 
     #[test]
     fn long_files_are_found() {
-        check(
-            files_stay_short,
-            "bus/src/a.rs",
-            &"//\n".repeat(MAX_LINES),
-            &[],
-        );
-        check(
-            files_stay_short,
-            "bus/src/a.rs",
-            &"//\n".repeat(MAX_LINES + 1),
-            &[MAX_LINES],
-        );
+        check(files_stay_short, "bus/src/a.rs", &"//\n".repeat(MAX_LINES), &[]);
+        check(files_stay_short, "bus/src/a.rs", &"//\n".repeat(MAX_LINES + 1), &[MAX_LINES]);
     }
 
     #[test]
@@ -332,24 +261,9 @@ mod tests {
 
     #[test]
     fn modules_without_docs_are_found() {
-        check(
-            modules_begin_with_docs,
-            "bus/src/a.rs",
-            "use a::b;\n//! late",
-            &[1],
-        );
-        check(
-            modules_begin_with_docs,
-            "bus/src/a.rs",
-            "//! What it is.\n",
-            &[],
-        );
-        check(
-            modules_begin_with_docs,
-            "bus/tests/ui/wrong_verb.rs",
-            "fn main() {}",
-            &[],
-        );
+        check(modules_begin_with_docs, "bus/src/a.rs", "use a::b;\n//! late", &[1]);
+        check(modules_begin_with_docs, "bus/src/a.rs", "//! What it is.\n", &[]);
+        check(modules_begin_with_docs, "bus/tests/ui/wrong_verb.rs", "fn main() {}", &[]);
     }
 
     #[test]
@@ -375,8 +289,7 @@ mod tests {
 
     #[test]
     fn stubs_are_found() {
-        let code =
-            "fn a() { todo!() }\nfn b() { unimplemented!(\"later\") }\n// todo!()\nfn todo() {}";
+        let code = "fn a() { todo!() }\nfn b() { unimplemented!(\"later\") }\n// todo!()\nfn todo() {}";
         check(no_stubs, "bus/src/a.rs", code, &[1, 2]);
     }
 
@@ -401,12 +314,7 @@ mod tests {
     fn unlisted_system_calls_are_found() {
         let code = "use std::{fs, sync::Arc};\nfn a() { std::env::var(\"A\"); }\nfn b(rand: u8) { rand }\nfn c() { time::Instant::now() }\n\
                     fn d() { std::process::abort() }\n#[cfg(test)]\nmod tests { use std::fs; }\nfn e() { rand::random() }\nmacro_rules! f { () => { SystemTime::now() } }";
-        check(
-            system_is_listed,
-            "bus/src/context.rs",
-            code,
-            &[1, 2, 4, 8, 9],
-        );
+        check(system_is_listed, "bus/src/context.rs", code, &[1, 2, 4, 8, 9]);
         check(system_is_listed, "bus/src/clock.rs", code, &[]);
         check(system_is_listed, "bus/benches/dispatch.rs", code, &[]);
     }
@@ -426,22 +334,9 @@ mod tests {
             found.into_iter().map(|it| it.what).collect::<Vec<_>>()
         };
         let forbid = "`#![forbid(unsafe_code)]` is missing";
-        assert_eq!(
-            missing("loader/src/lib.rs", "//! A.\nmod a;", false),
-            [forbid]
-        );
-        assert_eq!(
-            missing(
-                "loader/src/lib.rs",
-                "//! A.\n#![forbid(unsafe_code)]\nmod a;",
-                false
-            ),
-            [""; 0]
-        );
-        assert_eq!(
-            missing("bus/src/lib.rs", "//! A.\nmod a;", true),
-            ["`#![warn(missing_docs)]` is missing"]
-        );
+        assert_eq!(missing("loader/src/lib.rs", "//! A.\nmod a;", false), [forbid]);
+        assert_eq!(missing("loader/src/lib.rs", "//! A.\n#![forbid(unsafe_code)]\nmod a;", false), [""; 0]);
+        assert_eq!(missing("bus/src/lib.rs", "//! A.\nmod a;", true), ["`#![warn(missing_docs)]` is missing"]);
         assert_eq!(missing("bus/src/lib.rs", "//! A.\n", true), [""; 0]);
     }
 }

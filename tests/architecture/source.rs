@@ -69,19 +69,12 @@ impl SourceFile {
         let mut tokens = Vec::new();
         flatten(stream, role == Role::Test, &mut tokens);
         join_path_separators(&mut tokens);
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            role,
-            tokens,
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), role, tokens }
     }
 
     /// Whether the file is the module `module`, or below it; `bus/src/frames` covers `frames.rs` and `frames/*`.
     pub(crate) fn is_within(&self, module: &str) -> bool {
-        self.path
-            .strip_prefix(module)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest == ".rs")
+        self.path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest == ".rs")
     }
 
     /// Every path of the code.
@@ -115,11 +108,7 @@ impl SourceFile {
                     at += 1;
                     continue;
                 }
-                found.push(CodePath {
-                    text: path,
-                    line: token.line,
-                    in_test: token.in_test,
-                });
+                found.push(CodePath { text: path, line: token.line, in_test: token.in_test });
                 return at;
             }
             // Only `{` of a tree is left: `goes_on` let nothing else through.
@@ -141,19 +130,9 @@ impl SourceFile {
 fn role_of(path: &str) -> Role {
     let folders: Vec<&str> = path.split('/').collect();
     let in_src = folders.iter().position(|it| *it == "src");
-    let has = |name: &str| {
-        folders
-            .iter()
-            .position(|it| *it == name)
-            .is_some_and(|at| in_src.is_none_or(|src| at < src))
-    };
-    if has("tests")
-        || in_src.is_some_and(|src| {
-            folders[src..]
-                .iter()
-                .any(|it| matches!(*it, "tests" | "tests.rs"))
-        })
-    {
+    let has =
+        |name: &str| folders.iter().position(|it| *it == name).is_some_and(|at| in_src.is_none_or(|src| at < src));
+    if has("tests") || in_src.is_some_and(|src| folders[src..].iter().any(|it| matches!(*it, "tests" | "tests.rs"))) {
         Role::Test
     } else if has("benches") {
         Role::Bench
@@ -207,19 +186,12 @@ fn test_attribute(trees: &[TokenTree]) -> Option<(bool, usize)> {
     let is_test = head == "test" || head.ends_with("::test");
     let is_cfg_test = head == "cfg"
         && !text.contains("not(test")
-        && text
-            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .any(|word| word == "test");
+        && text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == "test");
     (is_test || is_cfg_test).then_some((inner, at + 1))
 }
 
 fn push(tree: &TokenTree, in_test: bool, out: &mut Vec<Token>) {
-    let token = |text: String, line: usize, is_ident: bool| Token {
-        text,
-        line,
-        in_test,
-        is_ident,
-    };
+    let token = |text: String, line: usize, is_ident: bool| Token { text, line, in_test, is_ident };
     match tree {
         TokenTree::Group(group) => {
             let (open, close) = match group.delimiter() {
@@ -228,26 +200,12 @@ fn push(tree: &TokenTree, in_test: bool, out: &mut Vec<Token>) {
                 Delimiter::Parenthesis => ("(", ")"),
                 Delimiter::None => ("", ""),
             };
-            out.push(token(
-                open.to_owned(),
-                group.span_open().start().line,
-                false,
-            ));
+            out.push(token(open.to_owned(), group.span_open().start().line, false));
             flatten(group.stream(), in_test, out);
-            out.push(token(
-                close.to_owned(),
-                group.span_close().start().line,
-                false,
-            ));
+            out.push(token(close.to_owned(), group.span_close().start().line, false));
         }
-        TokenTree::Ident(ident) => {
-            out.push(token(ident.to_string(), ident.span().start().line, true))
-        }
-        TokenTree::Literal(literal) => out.push(token(
-            literal.to_string(),
-            literal.span().start().line,
-            false,
-        )),
+        TokenTree::Ident(ident) => out.push(token(ident.to_string(), ident.span().start().line, true)),
+        TokenTree::Literal(literal) => out.push(token(literal.to_string(), literal.span().start().line, false)),
         TokenTree::Punct(punct) => {
             let mut text = punct.as_char().to_string();
             // A joint colon waits for its twin, see `join_path_separators`.
@@ -264,9 +222,7 @@ fn join_path_separators(tokens: &mut Vec<Token>) {
     let mut joined: Vec<Token> = Vec::with_capacity(tokens.len());
     for token in tokens.drain(..) {
         match joined.last_mut() {
-            Some(last) if last.text == ":+" && token.text.starts_with(':') => {
-                last.text = "::".to_owned()
-            }
+            Some(last) if last.text == ":+" && token.text.starts_with(':') => last.text = "::".to_owned(),
             _ => joined.push(token),
         }
     }
@@ -299,15 +255,8 @@ fn use_trees_are_spelled_out() {
 
 #[test]
 fn comments_and_strings_are_no_code() {
-    let file = SourceFile::new(
-        "bus/src/a.rs",
-        "// std::fs\n/* unsafe */ const A: &str = \"std::fs\";",
-    );
-    assert!(
-        file.paths()
-            .iter()
-            .all(|it| it.text != "std::fs" && it.text != "unsafe")
-    );
+    let file = SourceFile::new("bus/src/a.rs", "// std::fs\n/* unsafe */ const A: &str = \"std::fs\";");
+    assert!(file.paths().iter().all(|it| it.text != "std::fs" && it.text != "unsafe"));
 }
 
 #[test]
@@ -317,12 +266,7 @@ fn test_items_are_told_from_the_rest() {
         "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n#[cfg(not(test))]\nfn d() {}\n\
          #[tokio::test(start_paused = true)]\nasync fn e() {}\n#[cfg(all(test, not(loom)))]\nuse f::g;\nfn h() {}",
     );
-    let in_test = |name: &str| {
-        file.tokens
-            .iter()
-            .find(|it| it.text == name)
-            .map(|it| it.in_test)
-    };
+    let in_test = |name: &str| file.tokens.iter().find(|it| it.text == name).map(|it| it.in_test);
     let seen = ["a", "b", "c", "d", "e", "g", "h"].map(in_test);
     let expected = [false, true, false, false, true, true, false].map(Some);
     assert_eq!(seen, expected);

@@ -23,13 +23,7 @@ const NAME: NameRule = NameRule {
 pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
     let digest = Literal::u64_unsuffixed(text::digest(input.clone()));
     let input: DeriveInput = syn::parse2(input)?;
-    let Declaration {
-        name,
-        mode,
-        output,
-        subject,
-        ordered,
-    } = Declaration::read(&input)?;
+    let Declaration { name, mode, output, subject, ordered } = Declaration::read(&input)?;
 
     let bus = path::bus();
     let ty = &input.ident;
@@ -38,11 +32,7 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
     let output_text = text::type_text(output.to_token_stream());
     let is_ordered = ordered.is_some();
     let scoped = subject.is_some();
-    let scope = if scoped {
-        quote!(Subject)
-    } else {
-        quote!(Everybody)
-    };
+    let scope = if scoped { quote!(Subject) } else { quote!(Everybody) };
 
     // The queue of an ordered event holds copies; the span shows where `Clone` is asked for.
     let queued = ordered.map(|flag| {
@@ -127,11 +117,7 @@ impl Declaration {
         problems.finish()?;
 
         let mut keys = Keys::default();
-        for attr in input
-            .attrs
-            .iter()
-            .filter(|attr| attr.path().is_ident("event"))
-        {
+        for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("event")) {
             attr.parse_args_with(|input: ParseStream<'_>| keys.read(input))?;
         }
         keys.check(input)
@@ -154,11 +140,7 @@ impl Keys {
             let key = input.call(Ident::parse_any)?;
             match key.to_string().as_str() {
                 "name" => {
-                    let value = value(
-                        input,
-                        &key,
-                        "is a string, as in `name = \"tools/pre-execute\"`",
-                    )?;
+                    let value = value(input, &key, "is a string, as in `name = \"tools/pre-execute\"`")?;
                     set(&mut self.name, key, value)?;
                 }
                 "mode" => {
@@ -167,25 +149,17 @@ impl Keys {
                     set(&mut self.mode, key, value)?;
                 }
                 "output" => {
-                    let value = value(
-                        input,
-                        &key,
-                        "is the type listeners answer with, as in `output = Decision`",
-                    )?;
+                    let value = value(input, &key, "is the type listeners answer with, as in `output = Decision`")?;
                     set(&mut self.output, key, value)?;
                 }
                 "subject" => {
-                    let value = value(
-                        input,
-                        &key,
-                        "is a field, as in `subject = agent`, or an expression over `self`",
-                    )?;
+                    let value =
+                        value(input, &key, "is a field, as in `subject = agent`, or an expression over `self`")?;
                     set(&mut self.subject, key, value)?;
                 }
                 "ordered" => {
                     if input.peek(Token![=]) {
-                        return Err(input
-                            .error("`ordered` is a flag: write `ordered` alone, or leave it out"));
+                        return Err(input.error("`ordered` is a flag: write `ordered` alone, or leave it out"));
                     }
                     set(&mut self.ordered, key, ())?;
                 }
@@ -215,7 +189,8 @@ impl Keys {
                     problems.on(name, message);
                 }
             }
-            None => problems.on(ty, "an event needs a name: `#[event(name = \"area/name\", ..)]`, as in \"tools/pre-execute\""),
+            None => problems
+                .on(ty, "an event needs a name: `#[event(name = \"area/name\", ..)]`, as in \"tools/pre-execute\""),
         }
         let mode = self.mode.as_ref().map(|(_, mode)| mode.to_string());
         match (&self.mode, mode.as_deref()) {
@@ -258,21 +233,15 @@ impl Keys {
                 format!("`ordered` is for `Emit` events: whoever dispatches a `{mode}` event waits for its end, so nothing can be queued behind it"),
             );
         }
-        let subject = self
-            .subject
-            .and_then(|(_, expr)| subject(expr, input, &mut problems));
+        let subject = self.subject.and_then(|(_, expr)| subject(expr, input, &mut problems));
         problems.finish()?;
 
-        let ((_, name), (_, mode)) = self
-            .name
-            .zip(self.mode)
-            .expect("a missing name or mode is a problem, which returned above");
+        let ((_, name), (_, mode)) =
+            self.name.zip(self.mode).expect("a missing name or mode is a problem, which returned above");
         Ok(Declaration {
             name,
             mode,
-            output: self
-                .output
-                .map_or_else(|| parse_quote!(()), |(_, output)| output),
+            output: self.output.map_or_else(|| parse_quote!(()), |(_, output)| output),
             subject,
             ordered: self.ordered.map(|(flag, ())| flag.span()),
         })
@@ -282,22 +251,14 @@ impl Keys {
 /// Reads `= value` after a key; `words` says what the value of the key is.
 fn value<T: Parse>(input: ParseStream<'_>, key: &Ident, words: &str) -> syn::Result<T> {
     if input.parse::<Option<Token![=]>>()?.is_none() {
-        return Err(syn::Error::new(
-            key.span(),
-            format!("`{key}` needs a value: it {words}"),
-        ));
+        return Err(syn::Error::new(key.span(), format!("`{key}` needs a value: it {words}")));
     }
-    input
-        .parse()
-        .map_err(|error| syn::Error::new(error.span(), format!("`{key}` {words}")))
+    input.parse().map_err(|error| syn::Error::new(error.span(), format!("`{key}` {words}")))
 }
 
 fn set<T>(place: &mut Option<(Ident, T)>, key: Ident, value: T) -> syn::Result<()> {
     if place.is_some() {
-        return Err(syn::Error::new(
-            key.span(),
-            format!("`{key}` is given twice: keep one of them"),
-        ));
+        return Err(syn::Error::new(key.span(), format!("`{key}` is given twice: keep one of them")));
     }
     *place = Some((key, value));
     Ok(())
@@ -306,11 +267,7 @@ fn set<T>(place: &mut Option<(Ident, T)>, key: Ident, value: T) -> syn::Result<(
 /// The subject as an expression over `self`: a field's name stands for the field.
 fn subject(expr: Expr, input: &DeriveInput, problems: &mut Problems) -> Option<TokenStream> {
     let member = match &expr {
-        Expr::Path(path) => path
-            .path
-            .get_ident()
-            .filter(|ident| *ident != "self")
-            .map(ToTokens::to_token_stream),
+        Expr::Path(path) => path.path.get_ident().filter(|ident| *ident != "self").map(ToTokens::to_token_stream),
         Expr::Lit(lit) => match &lit.lit {
             Lit::Int(index) if index.suffix().is_empty() => Some(index.to_token_stream()),
             _ => None,
@@ -346,10 +303,7 @@ fn respan_self(tokens: TokenStream, found: &mut bool) -> TokenStream {
         .map(|token| match token {
             TokenTree::Ident(ident) if ident == "self" => {
                 *found = true;
-                TokenTree::Ident(Ident::new(
-                    "self",
-                    Span::call_site().located_at(ident.span()),
-                ))
+                TokenTree::Ident(Ident::new("self", Span::call_site().located_at(ident.span())))
             }
             TokenTree::Group(group) => {
                 let mut inner = Group::new(group.delimiter(), respan_self(group.stream(), found));
@@ -369,35 +323,21 @@ fn check_shape(input: &DeriveInput, problems: &mut Problems) {
         );
     }
     let in_fields = match &input.data {
-        Data::Struct(data) => data
-            .fields
-            .iter()
-            .flat_map(|field| &field.attrs)
-            .collect::<Vec<_>>(),
+        Data::Struct(data) => data.fields.iter().flat_map(|field| &field.attrs).collect::<Vec<_>>(),
         Data::Enum(data) => data
             .variants
             .iter()
-            .flat_map(|variant| {
-                variant
-                    .attrs
-                    .iter()
-                    .chain(variant.fields.iter().flat_map(|field| &field.attrs))
-            })
+            .flat_map(|variant| variant.attrs.iter().chain(variant.fields.iter().flat_map(|field| &field.attrs)))
             .collect(),
         Data::Union(data) => {
-            problems.at(
-                data.union_token.span,
-                "a union cannot be an event: declare a struct or an enum",
-            );
+            problems.at(data.union_token.span, "a union cannot be an event: declare a struct or an enum");
             Vec::new()
         }
     };
     for attr in in_fields {
         if attr.path().is_ident("event") {
-            problems.on(
-                attr,
-                "`#[event(..)]` belongs on the type; a field becomes the subject by `subject = field` there",
-            );
+            problems
+                .on(attr, "`#[event(..)]` belongs on the type; a field becomes the subject by `subject = field` there");
         }
     }
 }

@@ -15,9 +15,8 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
     let name = &input.ident;
 
     // The field's span on each call lets rustc report a type that cannot be injected where the field is declared.
-    let declare = fields.iter().map(
-        |Field { ty, .. }| quote_spanned!(pointing_at(ty)=> <#ty as #bus::Inject>::declare(list);),
-    );
+    let declare =
+        fields.iter().map(|Field { ty, .. }| quote_spanned!(pointing_at(ty)=> <#ty as #bus::Inject>::declare(list);));
     let take = fields.iter().map(|field @ Field { ty, .. }| {
         let value = quote_spanned!(pointing_at(ty)=> <#ty as #bus::Inject>::take(from)?);
         match &field.ident {
@@ -30,11 +29,7 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
         Fields::Unnamed(_) => quote!(Self(#(#take),*)),
         Fields::Unit => quote!(Self),
     };
-    let (list, from) = if fields.is_empty() {
-        (quote!(_), quote!(_))
-    } else {
-        (quote!(list), quote!(from))
-    };
+    let (list, from) = if fields.is_empty() { (quote!(_), quote!(_)) } else { (quote!(list), quote!(from)) };
 
     Ok(quote! {
         #[automatically_derived]
@@ -61,17 +56,11 @@ fn check(input: &DeriveInput) -> syn::Result<&Fields> {
     match &input.data {
         Data::Struct(data) => problems.finish().map(|()| &data.fields),
         Data::Enum(data) => {
-            problems.at(
-                data.enum_token.span,
-                format!("an enum cannot be injected: {instead}"),
-            );
+            problems.at(data.enum_token.span, format!("an enum cannot be injected: {instead}"));
             problems.finish().and(Ok(&Fields::Unit))
         }
         Data::Union(data) => {
-            problems.at(
-                data.union_token.span,
-                format!("a union cannot be injected: {instead}"),
-            );
+            problems.at(data.union_token.span, format!("a union cannot be injected: {instead}"));
             problems.finish().and(Ok(&Fields::Unit))
         }
     }
@@ -88,9 +77,7 @@ mod tests {
     }
 
     fn error(input: TokenStream) -> String {
-        derive(input)
-            .expect_err("the declaration is wrong")
-            .to_string()
+        derive(input).expect_err("the declaration is wrong").to_string()
     }
 
     #[test]
@@ -101,30 +88,16 @@ mod tests {
                 fs: Option<Svc<dyn Fs>>,
             }
         ));
-        assert!(
-            named.contains(
-                "<Svc<dynTools>as::linn_bus::Inject>::declare(list);<Option<Svc<dynFs>>as"
-            ),
-            "{named}"
-        );
-        assert!(
-            named.contains("Ok(Self{tools:<Svc<dynTools>as::linn_bus::Inject>::take(from)?,fs:"),
-            "{named}"
-        );
+        assert!(named.contains("<Svc<dynTools>as::linn_bus::Inject>::declare(list);<Option<Svc<dynFs>>as"), "{named}");
+        assert!(named.contains("Ok(Self{tools:<Svc<dynTools>as::linn_bus::Inject>::take(from)?,fs:"), "{named}");
         let tuple = expanded(quote!(
             struct Needs(Svc<dyn Tools>);
         ));
-        assert!(
-            tuple.contains("Ok(Self(<Svc<dynTools>as::linn_bus::Inject>::take(from)?))"),
-            "{tuple}"
-        );
+        assert!(tuple.contains("Ok(Self(<Svc<dynTools>as::linn_bus::Inject>::take(from)?))"), "{tuple}");
         let unit = expanded(quote!(
             struct Needs;
         ));
-        assert!(
-            unit.contains("declare(_:&mut::linn_bus::NeedList){}"),
-            "{unit}"
-        );
+        assert!(unit.contains("declare(_:&mut::linn_bus::NeedList){}"), "{unit}");
         assert!(unit.contains("Ok(Self)"), "{unit}");
     }
 

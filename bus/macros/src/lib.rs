@@ -48,9 +48,7 @@ use proc_macro::TokenStream;
 /// See `linn_bus::Event` for examples that run.
 #[proc_macro_derive(Event, attributes(event))]
 pub fn derive_event(input: TokenStream) -> TokenStream {
-    event::derive(input.into())
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    event::derive(input.into()).unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
 /// Makes a trait a service of the bus: a seam that one plugin provides and others need.
@@ -121,7 +119,5 @@ pub fn provider(args: TokenStream, item: TokenStream) -> TokenStream {
 /// See `linn_bus::Inject` for examples that run.
 #[proc_macro_derive(Inject)]
 pub fn derive_inject(input: TokenStream) -> TokenStream {
-    inject::derive(input.into())
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    inject::derive(input.into()).unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -7,12 +7,8 @@ use quote::quote;
 /// The packages that give access to the bus, and whether it is their root or their module `bus`, in the order asked.
 ///
 /// The bus itself comes first: who depends on it directly may have the others for something else.
-const HOMES: [(&str, Home); 4] = [
-    ("linn-bus", Home::Root),
-    ("linn-sdk", Home::Module),
-    ("linn-services", Home::Module),
-    ("linn", Home::Module),
-];
+const HOMES: [(&str, Home); 4] =
+    [("linn-bus", Home::Root), ("linn-sdk", Home::Module), ("linn-services", Home::Module), ("linn", Home::Module)];
 
 #[derive(Clone, Copy)]
 enum Home {
@@ -62,26 +58,14 @@ mod tests {
         check(&[("linn-bus", Some("wire"))], "::wire");
         check(&[("linn-sdk", Some("linn_sdk"))], "::linn_sdk::bus");
         check(&[("linn-sdk", Some("sdk"))], "::sdk::bus");
-        check(
-            &[("linn-services", Some("linn_services"))],
-            "::linn_services::bus",
-        );
+        check(&[("linn-services", Some("linn_services"))], "::linn_services::bus");
         check(&[("linn", Some("linn"))], "::linn::bus");
         check(&[("linn", None)], "::linn::bus");
     }
 
     #[test]
     fn a_direct_dependency_wins() {
-        check(
-            &[("linn", None), ("linn-bus", Some("linn_bus"))],
-            "::linn_bus",
-        );
-        check(
-            &[
-                ("linn-services", Some("services")),
-                ("linn-sdk", Some("sdk")),
-            ],
-            "::sdk::bus",
-        );
+        check(&[("linn", None), ("linn-bus", Some("linn_bus"))], "::linn_bus");
+        check(&[("linn-services", Some("services")), ("linn-sdk", Some("sdk"))], "::sdk::bus");
     }
 }

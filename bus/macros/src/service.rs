@@ -4,8 +4,8 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{
-    Attribute, FnArg, ImplItem, ItemImpl, ItemTrait, LitStr, Pat, PatType, PathArguments,
-    PathSegment, ReturnType, TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
+    Attribute, FnArg, ImplItem, ItemImpl, ItemTrait, LitStr, Pat, PatType, PathArguments, PathSegment, ReturnType,
+    TraitItem, TraitItemFn, Type, TypeParamBound, parse_quote,
 };
 
 use crate::path;
@@ -26,9 +26,8 @@ pub(crate) fn service(args: TokenStream, item: TokenStream) -> TokenStream {
     expand_service(args, item.clone()).unwrap_or_else(|error| {
         let error = error.to_compile_error();
         let bus = path::bus();
-        let boxes = syn::parse2::<ItemTrait>(item.clone())
-            .is_ok_and(|item| has_async(&item))
-            .then(|| async_trait(&bus));
+        let boxes =
+            syn::parse2::<ItemTrait>(item.clone()).is_ok_and(|item| has_async(&item)).then(|| async_trait(&bus));
         quote!(#error #boxes #item)
     })
 }
@@ -44,13 +43,9 @@ pub(crate) fn provider(args: TokenStream, item: TokenStream) -> TokenStream {
 fn expand_provider(args: &TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let mut problems = Problems::default();
     if !args.is_empty() {
-        problems.on(
-            args,
-            "`#[provider]` takes no arguments: the trait names the service",
-        );
+        problems.on(args, "`#[provider]` takes no arguments: the trait names the service");
     }
-    let instead =
-        "`#[provider]` goes on the `impl` of a service's trait, as in `impl Tools for Shell`";
+    let instead = "`#[provider]` goes on the `impl` of a service's trait, as in `impl Tools for Shell`";
     match syn::parse2::<ItemImpl>(item.clone()) {
         Ok(block) if block.trait_.is_some() => {
             problems.finish()?;
@@ -64,14 +59,7 @@ fn expand_provider(args: &TokenStream, item: TokenStream) -> syn::Result<TokenSt
             problems.finish().and(Ok(item))
         }
         // Only the shape is of interest: what is wrong inside of an `impl` is rustc's to say.
-        Err(_)
-            if item
-                .clone()
-                .into_iter()
-                .any(|token| token.to_string() == "impl") =>
-        {
-            problems.finish().and(Ok(item))
-        }
+        Err(_) if item.clone().into_iter().any(|token| token.to_string() == "impl") => problems.finish().and(Ok(item)),
         Err(_) => {
             problems.on(&item, instead);
             problems.finish().and(Ok(item))
@@ -82,8 +70,7 @@ fn expand_provider(args: &TokenStream, item: TokenStream) -> syn::Result<TokenSt
 fn expand_service(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let digest = Literal::u64_unsuffixed(text::digest(quote!(#args; #item)));
     let name = name(args)?;
-    let mut item: ItemTrait =
-        syn::parse2(item.clone()).map_err(|error| not_a_trait(error, &item))?;
+    let mut item: ItemTrait = syn::parse2(item.clone()).map_err(|error| not_a_trait(error, &item))?;
     check::service(&item)?;
 
     let bus = path::bus();
@@ -112,12 +99,7 @@ fn expand_service(args: TokenStream, item: TokenStream) -> syn::Result<TokenStre
     // Forwarding is no use of a deprecated method; the attribute is written only where it is needed, as it cannot stand under `forbid`.
     let deprecated = methods
         .iter()
-        .any(|method| {
-            method
-                .attrs
-                .iter()
-                .any(|attr| attr.path().is_ident("deprecated"))
-        })
+        .any(|method| method.attrs.iter().any(|attr| attr.path().is_ident("deprecated")))
         .then(|| quote!(#[allow(deprecated, reason = "the guard forwards every method")]));
 
     let support = quote! {
@@ -214,10 +196,9 @@ fn error_span(output: &ReturnType) -> Span {
         return pointing_at(ty);
     };
     match path.path.segments.last() {
-        Some(PathSegment {
-            arguments: PathArguments::AngleBracketed(args),
-            ..
-        }) if args.args.len() > 1 => pointing_at(&args.args[1]),
+        Some(PathSegment { arguments: PathArguments::AngleBracketed(args), .. }) if args.args.len() > 1 => {
+            pointing_at(&args.args[1])
+        }
         Some(last) => pointing_at(&last.ident),
         None => pointing_at(ty),
     }
@@ -238,17 +219,10 @@ fn plain_name(arg: &PatType, index: usize) -> Ident {
 
 /// Adds `Send + Sync + 'static` as far as the author has not written them.
 fn add_supertraits(item: &mut ItemTrait) {
-    let wanted: [TypeParamBound; 3] = [
-        parse_quote!(::core::marker::Send),
-        parse_quote!(::core::marker::Sync),
-        parse_quote!('static),
-    ];
+    let wanted: [TypeParamBound; 3] =
+        [parse_quote!(::core::marker::Send), parse_quote!(::core::marker::Sync), parse_quote!('static)];
     for (bound, short) in wanted.into_iter().zip(["Send", "Sync", "'static"]) {
-        if !item
-            .supertraits
-            .iter()
-            .any(|known| known.to_token_stream().to_string() == short)
-        {
+        if !item.supertraits.iter().any(|known| known.to_token_stream().to_string() == short) {
             item.supertraits.push(bound);
         }
     }
@@ -268,22 +242,15 @@ fn name(args: TokenStream) -> syn::Result<LitStr> {
 }
 
 fn not_a_trait(error: syn::Error, item: &TokenStream) -> syn::Error {
-    if item
-        .clone()
-        .into_iter()
-        .any(|token| token.to_string() == "trait")
-    {
+    if item.clone().into_iter().any(|token| token.to_string() == "trait") {
         return error;
     }
-    let message =
-        "`#[service(..)]` goes on the trait of a service; its implementations have `#[provider]`";
+    let message = "`#[service(..)]` goes on the trait of a service; its implementations have `#[provider]`";
     syn::Error::new_spanned(item, message)
 }
 
 fn has_async(item: &ItemTrait) -> bool {
-    item.items
-        .iter()
-        .any(|item| matches!(item, TraitItem::Fn(method) if method.sig.asyncness.is_some()))
+    item.items.iter().any(|item| matches!(item, TraitItem::Fn(method) if method.sig.asyncness.is_some()))
 }
 
 fn async_trait(bus: &TokenStream) -> TokenStream {

@@ -10,17 +10,11 @@ pub(crate) fn docs(attrs: &[Attribute]) -> String {
     let mut lines = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("doc")) {
         if let Meta::NameValue(pair) = &attr.meta
-            && let Expr::Lit(ExprLit {
-                lit: Lit::Str(text),
-                ..
-            }) = &pair.value
+            && let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &pair.value
         {
             let text = text.value();
             // A `/** .. */` comment is one attribute of several lines.
-            lines.extend(
-                text.split('\n')
-                    .map(|line| line.strip_prefix(' ').unwrap_or(line).to_owned()),
-            );
+            lines.extend(text.split('\n').map(|line| line.strip_prefix(' ').unwrap_or(line).to_owned()));
         }
     }
     lines.join("\n").trim().to_owned()
@@ -40,9 +34,7 @@ pub(crate) fn digest(tokens: TokenStream) -> u64 {
         let mut tokens = tokens.into_iter().peekable();
         while let Some(token) = tokens.next() {
             match token {
-                TokenTree::Punct(punct)
-                    if punct.as_char() == '#' && tokens.peek().is_some_and(is_doc) =>
-                {
+                TokenTree::Punct(punct) if punct.as_char() == '#' && tokens.peek().is_some_and(is_doc) => {
                     tokens.next();
                 }
                 TokenTree::Group(group) => {
@@ -113,21 +105,13 @@ fn flatten(tokens: TokenStream, pieces: &mut Vec<String>) {
             TokenTree::Punct(punct) => {
                 joint = punct.spacing() == Spacing::Joint;
                 match pieces.last_mut() {
-                    Some(last)
-                        if was_joint
-                            && matches!(
-                                (last.as_str(), punct.as_char()),
-                                (":", ':') | ("-", '>')
-                            ) =>
-                    {
+                    Some(last) if was_joint && matches!((last.as_str(), punct.as_char()), (":", ':') | ("-", '>')) => {
                         last.push(punct.as_char());
                     }
                     _ => pieces.push(punct.to_string()),
                 }
             }
-            TokenTree::Ident(ident)
-                if was_joint && pieces.last().is_some_and(|last| last == "'") =>
-            {
+            TokenTree::Ident(ident) if was_joint && pieces.last().is_some_and(|last| last == "'") => {
                 let last = pieces.last_mut().expect("the arm's guard saw it");
                 last.push_str(&ident.to_string());
             }
@@ -139,9 +123,7 @@ fn flatten(tokens: TokenStream, pieces: &mut Vec<String>) {
 
 /// Whether a type is written with a space between the two pieces.
 fn spaced(left: &str, right: &str) -> bool {
-    let is_word = |piece: &str| {
-        piece.starts_with(|first: char| first.is_alphanumeric() || "_'\"".contains(first))
-    };
+    let is_word = |piece: &str| piece.starts_with(|first: char| first.is_alphanumeric() || "_'\"".contains(first));
     if left.is_empty() || [")", "]", ",", ";", ":"].contains(&right) {
         return false;
     }
@@ -175,23 +157,14 @@ impl NameRule {
             return Ok(());
         }
         let repaired = self.repair(name);
-        let right = if self.allows(&repaired) {
-            &repaired
-        } else {
-            self.example
-        };
-        Err(format!(
-            "`{name}` is no {} name: {}, as in \"{right}\"",
-            self.of, self.words
-        ))
+        let right = if self.allows(&repaired) { &repaired } else { self.example };
+        Err(format!("`{name}` is no {} name: {}, as in \"{right}\"", self.of, self.words))
     }
 
     fn allows(self, name: &str) -> bool {
         name.split(self.separators).all(|segment| {
             !segment.is_empty()
-                && segment
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+                && segment.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         })
     }
 
@@ -199,23 +172,16 @@ impl NameRule {
     fn repair(self, name: &str) -> String {
         let mut repaired = String::new();
         let mut last = ' ';
-        for next in name
-            .trim_matches(|it: char| !it.is_ascii_alphanumeric())
-            .chars()
-        {
+        for next in name.trim_matches(|it: char| !it.is_ascii_alphanumeric()).chars() {
             if next.is_ascii_uppercase() && (last.is_ascii_lowercase() || last.is_ascii_digit()) {
                 repaired.push('-');
             }
             let wanted = match next {
-                _ if next.is_ascii_alphanumeric() || self.separators.contains(&next) => {
-                    next.to_ascii_lowercase()
-                }
+                _ if next.is_ascii_alphanumeric() || self.separators.contains(&next) => next.to_ascii_lowercase(),
                 ':' | '.' | '/' | '\\' => '/',
                 _ => '-',
             };
-            if wanted.is_ascii_alphanumeric()
-                || repaired.ends_with(|it: char| it.is_ascii_alphanumeric())
-            {
+            if wanted.is_ascii_alphanumeric() || repaired.ends_with(|it: char| it.is_ascii_alphanumeric()) {
                 repaired.push(wanted);
             }
             last = next;
@@ -232,9 +198,7 @@ pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
         .map(|known| (distance(&lower, &known.to_lowercase()), known))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, known)| *distance <= (known.len() / 2).min(3));
-    near.map_or_else(String::new, |(_, known)| {
-        format!("; did you mean `{known}`?")
-    })
+    near.map_or_else(String::new, |(_, known)| format!("; did you mean `{known}`?"))
 }
 
 /// ```text
@@ -304,28 +268,17 @@ mod tests {
             "[u8; { N + 1 }]",
         ] {
             assert_eq!(type_text(tokens(text)), text);
-            assert_eq!(
-                type_text(tokens(&text.replace(',', " ,\n").replace('<', " < "))),
-                text
-            );
+            assert_eq!(type_text(tokens(&text.replace(',', " ,\n").replace('<', " < "))), text);
         }
     }
 
     #[test]
     fn the_digest_sees_tokens_only() {
         let base = digest(tokens("struct S { a: u8, b: Vec<u8> }"));
-        assert_eq!(
-            base,
-            digest(tokens(
-                "/// Docs.\nstruct S {\n #[doc = \"x\"] a : u8,\n /** y */ b: Vec < u8 >\n}"
-            ))
-        );
+        assert_eq!(base, digest(tokens("/// Docs.\nstruct S {\n #[doc = \"x\"] a : u8,\n /** y */ b: Vec < u8 >\n}")));
         assert_ne!(base, digest(tokens("struct S { a: u8, b: Vec<u16> }")));
         assert_ne!(base, digest(tokens("struct S { b: Vec<u8>, a: u8 }")));
-        assert_ne!(
-            base,
-            digest(tokens("#[repr(C)] struct S { a: u8, b: Vec<u8> }"))
-        );
+        assert_ne!(base, digest(tokens("#[repr(C)] struct S { a: u8, b: Vec<u8> }")));
         assert_ne!(digest(tokens("a b")), digest(tokens("ab")));
         // The published test vector of FNV-1a for no input at all.
         assert_eq!(digest(TokenStream::new()), 0xcbf2_9ce4_8422_2325);
@@ -334,25 +287,14 @@ mod tests {
     #[test]
     fn near_words_are_suggested() {
         let modes = ["Emit", "Bail", "Serial", "Parallel", "Waterfall"];
-        assert_eq!(
-            did_you_mean("waterfal", &modes),
-            "; did you mean `Waterfall`?"
-        );
-        assert_eq!(
-            did_you_mean("Paralel", &modes),
-            "; did you mean `Parallel`?"
-        );
+        assert_eq!(did_you_mean("waterfal", &modes), "; did you mean `Waterfall`?");
+        assert_eq!(did_you_mean("Paralel", &modes), "; did you mean `Parallel`?");
         assert_eq!(did_you_mean("Broadcast", &modes), "");
     }
 
     #[test]
     fn names_are_checked_and_repaired() {
-        const RULE: NameRule = NameRule {
-            of: "event",
-            separators: &['/'],
-            words: "w",
-            example: "tools/pre-execute",
-        };
+        const RULE: NameRule = NameRule { of: "event", separators: &['/'], words: "w", example: "tools/pre-execute" };
         for name in ["ping", "tools/pre-execute", "a/b/c", "v2/x"] {
             assert_eq!(RULE.check(name), Ok(()));
         }
@@ -366,10 +308,7 @@ mod tests {
             ("", "tools/pre-execute"),
             ("äöü", "tools/pre-execute"),
         ] {
-            assert_eq!(
-                RULE.check(name),
-                Err(format!("`{name}` is no event name: w, as in \"{right}\""))
-            );
+            assert_eq!(RULE.check(name), Err(format!("`{name}` is no event name: w, as in \"{right}\"")));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::fault::{Cause, ListenerError};
 use crate::hook::{Claim, HookHead};
 use crate::listen::{Begun, Outcome};
-use crate::pool::{ErasedFuture, Started};
+use crate::pool::{ErasedFuture, Panicked, Started};
 
 /// What a listener came to.
 pub(crate) type Answer<E> = Result<Option<<E as Event>::Output>, ListenerError>;
@@ -53,7 +53,7 @@ pub(crate) fn start<'a, E: Event>(
 }
 
 #[inline]
-fn answer<E: Event>(bus: &Arc<Bus>, head: &HookHead, outcome: Result<Outcome<E>, String>) -> Answer<E> {
+fn answer<E: Event>(bus: &Arc<Bus>, head: &HookHead, outcome: Result<Outcome<E>, Panicked>) -> Answer<E> {
     match outcome {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(fault)) => Err(bus.failed::<E>(head, fault)),

@@ -80,7 +80,7 @@ impl Emitter<'_> {
         let dispatch = InternalDispatch {
             event: E::descriptor(),
             scope: <E::Scope as ScopeRule<E>>::key(event).cloned(),
-            plugin: self.core.name.clone(),
+            plugin: self.plugin.clone(),
             payload: Payload(std::ptr::from_ref(event).cast()),
             slot: E::__slot().number(),
         };

@@ -10,7 +10,7 @@ use crate::cell::Entry;
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
 use crate::listen::{Answers, Begun, FinishAs, Layer, Outcome};
-use crate::pool::{self, ErasedFuture, Started};
+use crate::pool::{self, ErasedFuture, Panicked, Started};
 
 pub(crate) async fn waterfall<'a, E, D, Fut, K>(
     emitter: Emitter<'a>,
@@ -36,9 +36,8 @@ where
         }
         None => (&[], 0),
     };
-    let start_default = |cx: &mut Context<'_>| {
-        Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(&default, cx))
-    };
+    let start_default =
+        |cx: &mut Context<'_>| Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(&default, cx));
     let chain = Chain { emitter, event, entries, slot, layer: |it| E::Mode::object(&it.hook), default: &start_default };
     Next { chain: &chain, at: 0 }.run().await
 }
@@ -157,12 +156,12 @@ impl<'a, E: Event> Next<'a, E> {
         }
     }
 
-    fn default_answer(self, outcome: Result<Outcome<E>, String>) -> super::call::Answer<E> {
+    fn default_answer(self, outcome: Result<Outcome<E>, Panicked>) -> super::call::Answer<E> {
         let fault = match outcome {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(fault)) => fault,
             Err(text) => crate::Fault::panicked(text),
         };
-        Err(ListenerError::from_fault(Arc::clone(&self.chain.emitter.core.name), E::NAME, fault))
+        Err(ListenerError::from_fault(Arc::clone(self.chain.emitter.plugin), E::NAME, fault))
     }
 }

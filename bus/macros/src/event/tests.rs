@@ -10,19 +10,12 @@ fn expanded(input: TokenStream) -> String {
 
 /// All messages about an event with these keys.
 fn wrong(keys: &str) -> String {
-    declared(&format!(
-        "#[event({keys})] struct Called {{ agent: ScopeKey }}"
-    ))
+    declared(&format!("#[event({keys})] struct Called {{ agent: ScopeKey }}"))
 }
 
 fn declared(source: &str) -> String {
-    let error = derive(source.parse().expect("the test's source is Rust"))
-        .expect_err("the declaration is wrong");
-    error
-        .into_iter()
-        .map(|error| error.to_string())
-        .collect::<Vec<_>>()
-        .join("\n")
+    let error = derive(source.parse().expect("the test's source is Rust")).expect_err("the declaration is wrong");
+    error.into_iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -75,14 +68,10 @@ fn a_subject_is_an_expression_over_self() {
         ("0", "&(self.0)"),
         ("self.exec.agent", "&(self.exec.agent)"),
         ("self.agent()", "&(self.agent())"),
-        (
-            "match self { Self { agent, .. } => Some(agent) }",
-            "&(matchself{Self{agent,..}=>Some(agent)})",
-        ),
+        ("match self { Self { agent, .. } => Some(agent) }", "&(matchself{Self{agent,..}=>Some(agent)})"),
     ] {
-        let source = format!(
-            "#[event(name = \"a/b\", mode = Emit, subject = {subject})] struct S {{ agent: ScopeKey }}"
-        );
+        let source =
+            format!("#[event(name = \"a/b\", mode = Emit, subject = {subject})] struct S {{ agent: ScopeKey }}");
         let output = expanded(source.parse().expect("the test's source is Rust"));
         assert!(output.contains(expression), "no {expression} in {output}");
     }
@@ -101,21 +90,11 @@ fn keys_may_be_spread_over_attributes() {
 fn docs_are_no_part_of_the_digest() {
     let digest = |source: &str| {
         let output = expanded(source.parse().expect("the test's source is Rust"));
-        output
-            .split("tokens:")
-            .nth(1)
-            .and_then(|rest| rest.split(',').next())
-            .map(str::to_owned)
+        output.split("tokens:").nth(1).and_then(|rest| rest.split(',').next()).map(str::to_owned)
     };
     let base = digest("#[event(name = \"a/b\", mode = Emit)] struct S { a: u8 }");
-    assert_eq!(
-        base,
-        digest("/// Docs.\n#[event(name = \"a/b\", mode = Emit)]\nstruct S {\n/// Docs.\na: u8 }")
-    );
-    assert_ne!(
-        base,
-        digest("#[event(name = \"a/b\", mode = Emit)] struct S { a: u16 }")
-    );
+    assert_eq!(base, digest("/// Docs.\n#[event(name = \"a/b\", mode = Emit)]\nstruct S {\n/// Docs.\na: u8 }"));
+    assert_ne!(base, digest("#[event(name = \"a/b\", mode = Emit)] struct S { a: u16 }"));
 }
 
 #[test]
@@ -128,14 +107,8 @@ fn names_are_checked() {
         wrong("name = \"Tools.PreExecute\", mode = Emit"),
         "`Tools.PreExecute` is no event name: use lower-case letters, digits and `-`, with `/` between area and name, as in \"tools/pre-execute\""
     );
-    assert_eq!(
-        wrong("name = tools"),
-        "`name` is a string, as in `name = \"tools/pre-execute\"`"
-    );
-    assert_eq!(
-        wrong("name"),
-        "`name` needs a value: it is a string, as in `name = \"tools/pre-execute\"`"
-    );
+    assert_eq!(wrong("name = tools"), "`name` is a string, as in `name = \"tools/pre-execute\"`");
+    assert_eq!(wrong("name"), "`name` needs a value: it is a string, as in `name = \"tools/pre-execute\"`");
 }
 
 #[test]
@@ -197,9 +170,7 @@ fn subjects_are_checked() {
         "an enum has no field `agent`: write an expression over `self`, as in `subject = self.agent()`"
     );
     assert_eq!(
-        declared(
-            "#[event(name = \"a/b\", mode = Emit)] struct S { #[event(subject)] agent: ScopeKey }"
-        ),
+        declared("#[event(name = \"a/b\", mode = Emit)] struct S { #[event(subject)] agent: ScopeKey }"),
         "`#[event(..)]` belongs on the type; a field becomes the subject by `subject = field` there"
     );
 }
@@ -226,27 +197,16 @@ fn keys_are_checked() {
         wrong("type = u8"),
         "an event has no key `type`: the keys are `name`, `mode`, `output`, `subject` and `ordered`"
     );
-    assert_eq!(
-        wrong("name = \"a/b\", name = \"a/c\""),
-        "`name` is given twice: keep one of them"
-    );
-    assert_eq!(
-        wrong("ordered, ordered"),
-        "`ordered` is given twice: keep one of them"
-    );
+    assert_eq!(wrong("name = \"a/b\", name = \"a/c\""), "`name` is given twice: keep one of them");
+    assert_eq!(wrong("ordered, ordered"), "`ordered` is given twice: keep one of them");
 }
 
 #[test]
 fn shapes_are_checked() {
-    let generic = "an event is one type: remove the parameters, own the data, and declare one event for each payload type";
-    assert_eq!(
-        declared("#[event(name = \"a/b\", mode = Emit)] struct S<T>(T);"),
-        generic
-    );
-    assert_eq!(
-        declared("#[event(name = \"a/b\", mode = Emit)] struct S<'a>(&'a str);"),
-        generic
-    );
+    let generic =
+        "an event is one type: remove the parameters, own the data, and declare one event for each payload type";
+    assert_eq!(declared("#[event(name = \"a/b\", mode = Emit)] struct S<T>(T);"), generic);
+    assert_eq!(declared("#[event(name = \"a/b\", mode = Emit)] struct S<'a>(&'a str);"), generic);
     assert_eq!(
         declared("#[event(name = \"a/b\", mode = Emit)] union U { a: u8 }"),
         "a union cannot be an event: declare a struct or an enum"
@@ -255,9 +215,6 @@ fn shapes_are_checked() {
 
 #[test]
 fn everything_wrong_is_said_at_once() {
-    assert_eq!(
-        wrong("name = \"A\", mode = Bail, ordered").lines().count(),
-        3
-    );
+    assert_eq!(wrong("name = \"A\", mode = Bail, ordered").lines().count(), 3);
     assert_eq!(declared("struct S;").lines().count(), 2);
 }

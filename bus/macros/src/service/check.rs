@@ -1,10 +1,7 @@
 //! What the trait of a service must look like.
 
 use syn::visit::{self, Visit};
-use syn::{
-    FnArg, GenericParam, ItemTrait, Lifetime, ReturnType, Signature, TraitItem, Type,
-    WherePredicate,
-};
+use syn::{FnArg, GenericParam, ItemTrait, Lifetime, ReturnType, Signature, TraitItem, Type, WherePredicate};
 
 use crate::problems::Problems;
 
@@ -21,10 +18,7 @@ pub(super) fn service(item: &ItemTrait) -> syn::Result<()> {
         problems.on(token, "a service is safe to provide: remove `unsafe`");
     }
     if let Some(token) = &item.auto_token {
-        problems.on(
-            token,
-            "an auto trait has no methods to provide: remove `auto`",
-        );
+        problems.on(token, "an auto trait has no methods to provide: remove `auto`");
     }
     for item in &item.items {
         match item {
@@ -52,12 +46,7 @@ fn check_method(sig: &Signature, problems: &mut Problems) {
             );
         }
     }
-    for predicate in sig
-        .generics
-        .where_clause
-        .iter()
-        .flat_map(|clause| &clause.predicates)
-    {
+    for predicate in sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates) {
         if matches!(predicate, WherePredicate::Type(_)) {
             problems.on(
                 predicate,
@@ -72,22 +61,13 @@ fn check_method(sig: &Signature, problems: &mut Problems) {
         }
     }
     if let Some(token) = &sig.unsafety {
-        problems.on(
-            token,
-            "a method of a service is safe to call: remove `unsafe`",
-        );
+        problems.on(token, "a method of a service is safe to call: remove `unsafe`");
     }
     if let Some(token) = &sig.constness {
-        problems.on(
-            token,
-            "a method of a service is called at run time: remove `const`",
-        );
+        problems.on(token, "a method of a service is called at run time: remove `const`");
     }
     if let Some(abi) = &sig.abi {
-        problems.on(
-            abi,
-            "a method of a service has Rust's own calling convention: remove `extern`",
-        );
+        problems.on(abi, "a method of a service has Rust's own calling convention: remove `extern`");
     }
     check_output(sig, problems);
 }
@@ -96,9 +76,8 @@ fn check_receiver(sig: &Signature, problems: &mut Problems) {
     const MESSAGE: &str = "a service is shared by everyone who needs it: take `&self`";
     match sig.receiver() {
         Some(receiver) => {
-            let is_plain = receiver.reference.is_some()
-                && receiver.mutability.is_none()
-                && receiver.colon_token.is_none();
+            let is_plain =
+                receiver.reference.is_some() && receiver.mutability.is_none() && receiver.colon_token.is_none();
             if !is_plain {
                 problems.on(receiver, MESSAGE);
             }
@@ -130,11 +109,7 @@ fn check_output(sig: &Signature, problems: &mut Problems) {
 
 fn is_result(ty: &Type) -> bool {
     match ty {
-        Type::Path(path) => path
-            .path
-            .segments
-            .last()
-            .is_some_and(|last| last.ident == "Result"),
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Result"),
         Type::Group(group) => is_result(&group.elem),
         Type::Paren(paren) => is_result(&paren.elem),
         _ => false,

@@ -29,11 +29,7 @@ fn named(args: &str) -> String {
 fn declared(source: &str) -> String {
     let source = source.parse().expect("the test's source is Rust");
     let error = expand_service(quote!("tools"), source).expect_err("the declaration is wrong");
-    error
-        .into_iter()
-        .map(|error| error.to_string())
-        .collect::<Vec<_>>()
-        .join("\n")
+    error.into_iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n")
 }
 
 /// All messages about a trait with this method.
@@ -64,10 +60,7 @@ fn a_service_is_expanded() {
         "methods:&[\"run\",#[cfg(unix)]\"list\",\"twice\"]",
         "ServiceRegistration(<dynToolsas::linn_bus::Service>::__descriptor)",
     ] {
-        assert!(
-            output.replace("doc=\"", "doc=r\"").contains(part),
-            "no {part} in {output}"
-        );
+        assert!(output.replace("doc=\"", "doc=r\"").contains(part), "no {part} in {output}");
     }
 }
 
@@ -75,10 +68,7 @@ fn a_service_is_expanded() {
 fn a_service_without_async_methods_has_no_boxes() {
     let output = expanded("trait Tools: Send + Debug { fn list(&self) -> Result<(), E>; }");
     assert!(!output.contains("async_trait"), "{output}");
-    assert!(
-        output.starts_with("traitTools:Send+Debug+::core::marker::Sync+'static{"),
-        "{output}"
-    );
+    assert!(output.starts_with("traitTools:Send+Debug+::core::marker::Sync+'static{"), "{output}");
 }
 
 #[test]
@@ -123,15 +113,7 @@ fn names_are_checked() {
 
 #[test]
 fn receivers_are_checked() {
-    for inputs in [
-        "",
-        "self",
-        "mut self",
-        "&mut self",
-        "self: Arc<Self>",
-        "self: &Self",
-        "x: u8",
-    ] {
+    for inputs in ["", "self", "mut self", "&mut self", "self: Arc<Self>", "self: &Self", "x: u8"] {
         assert_eq!(
             wrong(&format!("fn f({inputs}) -> Result<(), E>;")),
             "a service is shared by everyone who needs it: take `&self`",
@@ -144,19 +126,10 @@ fn receivers_are_checked() {
 fn methods_are_not_generic() {
     let parameter = "a service is called through `dyn Trait`, so its methods have no type parameters: take a concrete type or a `&dyn Trait`";
     assert_eq!(wrong("fn f<T>(&self, x: T) -> Result<(), E>;"), parameter);
-    assert_eq!(
-        wrong("fn f<const N: usize>(&self) -> Result<(), E>;"),
-        parameter
-    );
+    assert_eq!(wrong("fn f<const N: usize>(&self) -> Result<(), E>;"), parameter);
     let argument = "a service is called through `dyn Trait`, so its arguments are no `impl Trait`: take a concrete type or a `&dyn Trait`";
-    assert_eq!(
-        wrong("fn f(&self, x: impl Fn()) -> Result<(), E>;"),
-        argument
-    );
-    assert_eq!(
-        wrong("async fn f(&self, x: &[impl AsRef<str>]) -> Result<(), E>;"),
-        argument
-    );
+    assert_eq!(wrong("fn f(&self, x: impl Fn()) -> Result<(), E>;"), argument);
+    assert_eq!(wrong("async fn f(&self, x: &[impl AsRef<str>]) -> Result<(), E>;"), argument);
     assert_eq!(
         wrong("fn f(&self) -> Result<(), E> where Self: Sized;"),
         "a service is called through `dyn Trait`, so all of its methods have to be there: remove the bound"
@@ -165,13 +138,9 @@ fn methods_are_not_generic() {
 
 #[test]
 fn results_are_checked() {
-    for output in [
-        "",
-        "-> u8",
-        "-> Option<Result<(), E>>",
-        "-> (Result<(), E>,)",
-        "-> impl Future<Output = Result<(), E>>",
-    ] {
+    for output in
+        ["", "-> u8", "-> Option<Result<(), E>>", "-> (Result<(), E>,)", "-> impl Future<Output = Result<(), E>>"]
+    {
         assert_eq!(
             wrong(&format!("fn f(&self) {output};")),
             "every method of a service returns a `Result` whose error is `From<ServiceError>`: a provider may panic or be gone"
@@ -184,9 +153,7 @@ fn results_are_checked() {
         ("", "&self", "Vec<(u8, &str)>"),
     ] {
         assert_eq!(
-            wrong(&format!(
-                "async fn f{lifetimes}({receiver}) -> Result<{output}, E>;"
-            )),
+            wrong(&format!("async fn f{lifetimes}({receiver}) -> Result<{output}, E>;")),
             "a result outlives the provider it comes from: return owned data, or an `Arc`, instead of a borrow from the service"
         );
     }
@@ -194,10 +161,7 @@ fn results_are_checked() {
 
 #[test]
 fn methods_are_plain() {
-    assert_eq!(
-        wrong("unsafe fn f(&self) -> Result<(), E>;"),
-        "a method of a service is safe to call: remove `unsafe`"
-    );
+    assert_eq!(wrong("unsafe fn f(&self) -> Result<(), E>;"), "a method of a service is safe to call: remove `unsafe`");
     assert_eq!(
         wrong("const fn f(&self) -> Result<(), E>;"),
         "a method of a service is called at run time: remove `const`"
@@ -213,28 +177,15 @@ fn traits_are_checked() {
     let generic = "a service is one type, `dyn Trait`: remove the parameters, and declare one service for each type they stood for";
     assert_eq!(declared("trait Tools<T> {}"), generic);
     assert_eq!(declared("trait Tools<'a> {}"), generic);
-    assert_eq!(
-        declared("unsafe trait Tools {}"),
-        "a service is safe to provide: remove `unsafe`"
-    );
-    assert_eq!(
-        declared("auto trait Tools {}"),
-        "an auto trait has no methods to provide: remove `auto`"
-    );
+    assert_eq!(declared("unsafe trait Tools {}"), "a service is safe to provide: remove `unsafe`");
+    assert_eq!(declared("auto trait Tools {}"), "an auto trait has no methods to provide: remove `auto`");
     assert_eq!(
         wrong("type Item;"),
         "a service is used as `dyn Trait`, so it has no associated types: name the type in the methods"
     );
-    assert_eq!(
-        wrong("const N: u8;"),
-        "a service is used as `dyn Trait`, so it has no constants: make it a method"
-    );
-    assert_eq!(
-        wrong("methods!();"),
-        "a service consists of methods, written out"
-    );
-    let elsewhere =
-        "`#[service(..)]` goes on the trait of a service; its implementations have `#[provider]`";
+    assert_eq!(wrong("const N: u8;"), "a service is used as `dyn Trait`, so it has no constants: make it a method");
+    assert_eq!(wrong("methods!();"), "a service consists of methods, written out");
+    let elsewhere = "`#[service(..)]` goes on the trait of a service; its implementations have `#[provider]`";
     assert_eq!(declared("impl Tools for Shell {}"), elsewhere);
     assert_eq!(declared("struct Tools;"), elsewhere);
 }
@@ -243,40 +194,25 @@ fn traits_are_checked() {
 fn everything_wrong_is_said_at_once_and_the_trait_is_kept() {
     let source = "trait Tools { fn a(&mut self) -> u8; fn b() -> Result<(), E>; }";
     assert_eq!(declared(source).lines().count(), 3);
-    let output = service(
-        quote!("tools"),
-        source.parse().expect("the test's source is Rust"),
-    );
+    let output = service(quote!("tools"), source.parse().expect("the test's source is Rust"));
     assert!(squeezed(&output).ends_with(&source.replace(' ', "")));
 }
 
 #[test]
 fn a_provider_gets_boxes_for_its_async_methods() {
     let sync = quote!(impl Tools for Shell { fn list(&self) -> Result<(), E> { Ok(()) } });
-    assert_eq!(
-        squeezed(&provider(TokenStream::new(), sync.clone())),
-        squeezed(&sync)
-    );
-    let asynchronous =
-        quote!(impl Tools for Shell { async fn run(&self) -> Result<(), E> { Ok(()) } });
+    assert_eq!(squeezed(&provider(TokenStream::new(), sync.clone())), squeezed(&sync));
+    let asynchronous = quote!(impl Tools for Shell { async fn run(&self) -> Result<(), E> { Ok(()) } });
     assert_eq!(
         squeezed(&provider(TokenStream::new(), asynchronous.clone())),
-        format!(
-            "#[::linn_bus::__private::async_trait::async_trait]{}",
-            squeezed(&asynchronous)
-        )
+        format!("#[::linn_bus::__private::async_trait::async_trait]{}", squeezed(&asynchronous))
     );
 }
 
 #[test]
 fn providers_are_checked() {
-    let error = |args, item| {
-        expand_provider(&args, item)
-            .expect_err("the declaration is wrong")
-            .to_string()
-    };
-    let instead =
-        "`#[provider]` goes on the `impl` of a service's trait, as in `impl Tools for Shell`";
+    let error = |args, item| expand_provider(&args, item).expect_err("the declaration is wrong").to_string();
+    let instead = "`#[provider]` goes on the `impl` of a service's trait, as in `impl Tools for Shell`";
     assert_eq!(error(quote!(), quote!(impl Shell {})), instead);
     assert_eq!(
         error(

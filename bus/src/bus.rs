@@ -1,0 +1,348 @@
+//! What all contexts of one root share.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::cell::{CellControl, EventCell, ScopeCell, SlotTable, Source};
+use crate::dispatch::InternalDispatch;
+use crate::event::{Event, ScopeRule};
+use crate::fault::{BusError, Fault, ListenerError};
+use crate::fiber::{Activation, FiberInner};
+use crate::frames::{Gate, Rows};
+use crate::hook::HookHead;
+use crate::internal::InternalFault;
+use crate::registry::Registry;
+use crate::scope::ScopeKey;
+use crate::seams::Seams;
+
+/// After so many panics of its listeners a plugin is disabled.
+pub const MAX_PANICS: u32 = 10;
+
+pub(crate) struct Bus {
+    pub(crate) rows: Arc<Rows>,
+    events: SlotTable,
+    /// Which type has an event name, so that a second one is refused.
+    event_names: Mutex<HashMap<&'static str, u32>>,
+    /// Listeners on `internal/dispatch`.
+    observers: AtomicUsize,
+    pub(crate) registry: Registry,
+    pub(crate) seams: Seams,
+    pub(crate) grace: Grace,
+    next_fiber: AtomicU64,
+    fibers: Mutex<Vec<Weak<FiberInner>>>,
+    parked: Mutex<Slots<ParkedCall>>,
+    /// Calls that wait for a disposal from inside what is disposed.
+    pub(crate) self_waits: Mutex<Slots<SelfWait>>,
+    /// Held while fibers are mounted, and while a version is switched in.
+    pub(crate) tree: Mutex<()>,
+    /// Starts of plugins that run now.
+    pub(crate) starting: Mutex<Vec<(usize, Weak<FiberInner>)>>,
+}
+
+/// How long teardown waits for code to end by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Grace {
+    /// For disposal, restart, and loss of a needed service. Default 5 s.
+    pub dispose: Duration,
+    /// For the old version when a prepared mount is switched in. Default 30 s.
+    pub reload: Duration,
+}
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self { dispose: Duration::from_secs(5), reload: Duration::from_secs(30) }
+    }
+}
+
+impl Bus {
+    pub(crate) fn new(seams: Seams, grace: Grace) -> Arc<Self> {
+        Arc::new(Self {
+            rows: Rows::new(),
+            events: SlotTable::new(),
+            event_names: Mutex::default(),
+            observers: AtomicUsize::new(0),
+            registry: Registry::default(),
+            seams,
+            grace,
+            next_fiber: AtomicU64::new(0),
+            fibers: Mutex::default(),
+            parked: Mutex::default(),
+            self_waits: Mutex::default(),
+            tree: Mutex::default(),
+            starting: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn next_fiber_id(&self) -> u64 {
+        self.next_fiber.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Remembers a fiber for listings.
+    pub(crate) fn enlist(&self, fiber: &Arc<FiberInner>) {
+        lock(&self.fibers).push(Arc::downgrade(fiber));
+    }
+
+    pub(crate) fn delist(&self, id: u64) {
+        lock(&self.fibers).retain(|it| it.upgrade().is_some_and(|it| it.id != id));
+    }
+
+    pub(crate) fn fibers(&self) -> Vec<Arc<FiberInner>> {
+        lock(&self.fibers).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The cell of an event, if anybody ever listened to it on this bus.
+    #[inline]
+    pub(crate) fn event_cell<E: Event>(&self, slot: u32) -> Option<&EventCell<E>> {
+        let cell = self.events.get(slot)?;
+        // SAFETY: a slot stands for one event type (see `Event`), and the table of a bus holds, at the slot of `E`, the
+        // `EventCell<E>` that `cell_for` put there. Copies of `E` in other libraries are the same declaration built by the
+        // same compiler, which the loader checks before it opens a library.
+        Some(unsafe { &*Arc::as_ptr(cell).cast::<EventCell<E>>() })
+    }
+
+    /// The cell that listeners of `E` are added to, made at the first one.
+    pub(crate) fn cell_for<E: Event>(&self, slot: u32) -> Result<Arc<EventCell<E>>, BusError> {
+        {
+            let mut names = lock(&self.event_names);
+            let owner = *names.entry(E::NAME).or_insert(slot);
+            if owner != slot {
+                let first = self.events.get(owner).map_or("another type", |it| it.type_path());
+                let second = E::descriptor().type_path;
+                return Err(BusError::EventClash { event: E::NAME, first, second });
+            }
+        }
+        let cell = self.events.get_or_init(slot, || Arc::new(EventCell::<E>::new())).clone();
+        // SAFETY: as in `event_cell`; the count moves from the erased to the typed pointer.
+        Ok(unsafe { Arc::from_raw(Arc::into_raw(cell).cast::<EventCell<E>>()) })
+    }
+
+    /// Where the listeners that hear this dispatch are.
+    #[inline]
+    pub(crate) fn source<'a, E: Event>(&'a self, event: &'a E, slot: u32) -> Option<Source<'a, E>> {
+        let cell = self.event_cell::<E>(slot)?;
+        if <E::Scope as ScopeRule<E>>::SCOPED
+            && let Some(key) = <E::Scope as ScopeRule<E>>::key(event)
+            && let Some(scope) = self.scope_cell(key, slot)
+        {
+            return Some(Source::Scope(scope));
+        }
+        Some(Source::Event(cell))
+    }
+
+    #[inline]
+    fn scope_cell<'a, E: Event>(&self, key: &'a ScopeKey, slot: u32) -> Option<&'a ScopeCell<E>> {
+        let cell = key.cells(self)?.get(slot)?;
+        // SAFETY: as in `event_cell`, with the table of the scope, which `scope_cell_for` fills.
+        Some(unsafe { &*Arc::as_ptr(cell).cast::<ScopeCell<E>>() })
+    }
+
+    pub(crate) fn scope_cell_for<E: Event>(
+        &self,
+        key: &ScopeKey,
+        slot: u32,
+        event: &Arc<EventCell<E>>,
+    ) -> Option<Arc<ScopeCell<E>>> {
+        let cell = key.cells(self)?.get_or_init(slot, || ScopeCell::new(event.clone())).clone();
+        // SAFETY: as in `scope_cell`; the count moves from the erased to the typed pointer.
+        Some(unsafe { Arc::from_raw(Arc::into_raw(cell).cast::<ScopeCell<E>>()) })
+    }
+
+    /// Event cells for listings.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Arc<dyn CellControl>> {
+        self.events.iter()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observers.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn count_observer(&self, event: &'static str, more: bool) {
+        if event == InternalDispatch::NAME {
+            if more {
+                self.observers.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.observers.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes a listener that is dead already out of all lists.
+    #[cold]
+    pub(crate) fn forget(&self, head: &HookHead) {
+        let mut retired = Vec::new();
+        let hook = head.cell.remove(head, &mut retired);
+        if hook.is_some() {
+            self.count_observer(head.cell.name(), false);
+        }
+        let owned = head.core.release(&head.owned);
+        self.rows.retire(retired);
+        drop((hook, owned));
+    }
+
+    /// Turns what a listener said into an error that names it; counts panics.
+    #[cold]
+    pub(crate) fn failed<E: Event>(&self, head: &HookHead, fault: Fault) -> ListenerError {
+        if fault.is_panic() {
+            head.core.panicked(E::NAME);
+        }
+        ListenerError::from_fault(head.core.name.clone(), E::NAME, fault)
+    }
+
+    /// Tells about a failure that the dispatch contained.
+    #[cold]
+    pub(crate) fn report(self: &Arc<Self>, error: &ListenerError) {
+        tracing::error!(plugin = error.plugin(), event = error.event(), code = error.code(), "{error:#}");
+        if error.event() != InternalFault::NAME {
+            let root: Arc<str> = "root".into();
+            let emitter = crate::dispatch::Emitter { bus: self, plugin: &root };
+            crate::dispatch::emit(emitter, &InternalFault { error: error.clone() });
+        }
+    }
+
+    /// Wakes every call that waits, so that those behind a cancelled gate end.
+    pub(crate) fn wake_parked(&self) {
+        let wakers: Vec<_> = lock(&self.parked).iter().map(|it| it.waker.clone()).collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// What the calls behind `gate` that wait are listeners or methods of.
+    pub(crate) fn parked_behind(&self, gate: &Gate) -> Vec<&'static str> {
+        let gate = ptr::from_ref(gate) as usize;
+        lock(&self.parked).iter().filter(|it| it.gate == gate).map(|it| it.what).collect()
+    }
+
+    /// Names for the slots of frames.
+    pub(crate) fn slot_name(&self, slot: u32) -> &'static str {
+        self.events.get(slot).map_or("task or service call", |it| it.name())
+    }
+}
+
+/// A slot for frames that belong to no event.
+pub(crate) const NO_EVENT: u32 = u32::MAX;
+
+struct ParkedCall {
+    waker: Waker,
+    gate: usize,
+    what: &'static str,
+}
+
+/// The place of one waiting call among all of a bus.
+pub(crate) struct Parked<'a> {
+    bus: &'a Bus,
+    gate: usize,
+    what: &'static str,
+    place: Option<usize>,
+    last: Option<Waker>,
+}
+
+impl<'a> Parked<'a> {
+    pub(crate) fn new(bus: &'a Bus, gate: &Gate, what: &'static str) -> Self {
+        Self { bus, gate: ptr::from_ref(gate) as usize, what, place: None, last: None }
+    }
+
+    pub(crate) fn set(&mut self, waker: &Waker) {
+        if self.last.as_ref().is_some_and(|it| it.will_wake(waker)) {
+            return;
+        }
+        self.last = Some(waker.clone());
+        let call = ParkedCall { waker: waker.clone(), gate: self.gate, what: self.what };
+        let mut parked = lock(&self.bus.parked);
+        match self.place {
+            Some(place) => parked.replace(place, call),
+            None => self.place = Some(parked.add(call)),
+        }
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            drop(lock(&self.bus.parked).take(place));
+        }
+    }
+}
+
+/// A call that waits for the disposal of what it belongs to.
+pub(crate) struct SelfWait {
+    /// Fiber whose disposal it waits for.
+    pub(crate) target: u64,
+    /// Gates of the calls around the wait, and how many frames each has.
+    pub(crate) calls: Vec<(usize, usize)>,
+}
+
+/// Values with places that stay valid until they are taken.
+pub(crate) struct Slots<T> {
+    values: Vec<Option<T>>,
+    free: Vec<usize>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    pub(crate) fn add(&mut self, value: T) -> usize {
+        match self.free.pop() {
+            Some(place) => {
+                self.values[place] = Some(value);
+                place
+            }
+            None => {
+                self.values.push(Some(value));
+                self.values.len() - 1
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, place: usize) -> Option<&T> {
+        self.values.get(place)?.as_ref()
+    }
+
+    pub(crate) fn replace(&mut self, place: usize, value: T) {
+        self.values[place] = Some(value);
+    }
+
+    pub(crate) fn take(&mut self, place: usize) -> Option<T> {
+        let value = self.values.get_mut(place)?.take();
+        if value.is_some() {
+            self.free.push(place);
+        }
+        value
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().flatten()
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Panics of one activation's listeners; the tenth disables the plugin.
+#[derive(Debug, Default)]
+pub(crate) struct PanicCount(AtomicU32);
+
+impl PanicCount {
+    /// Counts one more; whether it is the one too many.
+    pub(crate) fn add(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1 == MAX_PANICS
+    }
+}
+
+impl Activation {
+    fn panicked(&self, event: &'static str) {
+        if self.panics.add()
+            && let Some(fiber) = self.fiber.upgrade()
+        {
+            fiber.disable(event);
+        }
+    }
+}

@@ -1,0 +1,792 @@
+//! The context: the handle through which everything is registered, dispatched and reached.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::bus::{Bus, Grace};
+use crate::dispatch::{self, Emitter, is_internal};
+use crate::effect::{EffectResult, Listener};
+use crate::event::{Dispatches, Event, Mode, ScopeRule, verb};
+use crate::fault::{BusError, ListenerError, ListenerErrors};
+use crate::fiber::{Activation, Fiber, FiberInner, NewFiber};
+use crate::hook::{HookHead, HookOptions};
+use crate::inject::{Inject, NeedList};
+use crate::internal::{InternalListener, InternalPlugin, InternalSet};
+use crate::listen::{Answers, IntoListener, MethodOf, With};
+use crate::plugin::{FnInstance, Instance, InstanceOf, Mounted, Plugin};
+use crate::scope::{Scope, ScopeHost, ScopeKey};
+use crate::seams::{Clock, Ids, Seams};
+use crate::service::{Lookup, Provided, Service, Svc};
+
+/// A cheap handle on one fiber of a bus.
+///
+/// What is registered through a context belongs to its fiber and goes with it; who hears it, and which services it sees,
+/// comes from the same context. Clone it freely.
+#[derive(Clone)]
+pub struct Context(Arc<ContextInner>);
+
+struct ContextInner {
+    bus: Arc<Bus>,
+    fiber: Arc<FiberInner>,
+    activation: Arc<Activation>,
+    view: Arc<View>,
+}
+
+/// What a context sees and who it is heard by: handed down to everything made through it.
+#[derive(Clone, Default)]
+pub(crate) struct View {
+    /// Realms of isolated services, by slot.
+    realms: Vec<(u32, u64)>,
+    pub(crate) scope: Option<ScopeKey>,
+    /// Configs for services, the outermost first.
+    intercepts: Vec<(u32, Arc<dyn Any + Send + Sync>)>,
+    logger: Option<Arc<str>>,
+}
+
+impl View {
+    /// The realm a service is looked up in; 0 unless it was isolated.
+    pub(crate) fn realm(&self, slot: u32) -> u64 {
+        self.realms.iter().find(|(it, _)| *it == slot).map_or(0, |(_, realm)| *realm)
+    }
+}
+
+/// The owner of a bus: its root context. Dropping it begins the end of everything on the bus without waiting;
+/// [`dispose`](Fiber::dispose) waits.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use linn_bus::{Event, Root, TokioRuntime};
+///
+/// #[derive(Event)]
+/// #[event(name = "doc/tick", mode = Emit)]
+/// struct Tick(u32);
+///
+/// let root = Root::new(TokioRuntime::seams());
+/// root.on(|tick: &Tick| println!("tick {}", tick.0)).unwrap();
+/// root.emit(&Tick(1));
+/// root.fiber().dispose().await.unwrap();
+/// # }
+/// ```
+pub struct Root(Context);
+
+impl Root {
+    /// A new, empty bus with the default grace periods.
+    pub fn new(seams: Seams) -> Self {
+        Self::with_grace(seams, Grace::default())
+    }
+
+    /// A new, empty bus.
+    pub fn with_grace(seams: Seams, grace: Grace) -> Self {
+        let fiber = FiberInner::root(Bus::new(seams, grace));
+        let activation = fiber.activation().expect("the root is active");
+        let view = fiber.view.clone();
+        Self(Context::new(fiber, activation, view))
+    }
+
+    /// The root context.
+    pub fn context(&self) -> &Context {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for Root {
+    type Target = Context;
+    fn deref(&self) -> &Context {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Root {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Root")
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let fiber = self.0.fiber_inner().clone();
+        if fiber.activation().is_some_and(|it| !it.effects().is_empty()) {
+            fiber.request_dispose(&[], None);
+        }
+    }
+}
+
+impl Context {
+    pub(crate) fn new(fiber: Arc<FiberInner>, activation: Arc<Activation>, view: Arc<View>) -> Self {
+        Self(Arc::new(ContextInner { bus: fiber.bus.clone(), fiber, activation, view }))
+    }
+
+    pub(crate) fn bus(&self) -> &Arc<Bus> {
+        &self.0.bus
+    }
+
+    pub(crate) fn fiber_inner(&self) -> &Arc<FiberInner> {
+        &self.0.fiber
+    }
+
+    pub(crate) fn activation(&self) -> &Arc<Activation> {
+        &self.0.activation
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.0.view
+    }
+
+    #[inline]
+    pub(crate) fn emitter(&self) -> Emitter<'_> {
+        Emitter { bus: &self.0.bus, plugin: &self.0.activation.name }
+    }
+
+    fn with_view(&self, change: impl FnOnce(&mut View)) -> Self {
+        let mut view = View::clone(&self.0.view);
+        change(&mut view);
+        Self::new(self.0.fiber.clone(), self.0.activation.clone(), Arc::new(view))
+    }
+
+    /// The fiber this context belongs to.
+    pub fn fiber(&self) -> Fiber {
+        Fiber::new(self.0.fiber.clone())
+    }
+
+    /// Name of the plugin this context belongs to; `root` at the root.
+    pub fn plugin(&self) -> &str {
+        &self.0.activation.name
+    }
+
+    /// Key of the nearest scope around this context.
+    pub fn scope_key(&self) -> Option<&ScopeKey> {
+        self.0.view.scope.as_ref()
+    }
+
+    /// Time of day, time that passes, and sleep, as the root was given them.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.bus.seams.clock
+    }
+
+    /// Where numbers are drawn, as the root was given it.
+    pub fn ids(&self) -> &Arc<dyn Ids> {
+        &self.0.bus.seams.ids
+    }
+}
+
+/// # Listening
+impl Context {
+    /// Registers a listener. The event follows from the argument's type, the shape from the event's mode:
+    ///
+    /// ```
+    /// # use linn_bus::{BusError, Context, Event, Next};
+    /// # #[derive(Event)] #[event(name = "doc/a", mode = Emit)] struct Changed;
+    /// # #[derive(Event)] #[event(name = "doc/b", mode = Bail, output = u32)] struct Ask;
+    /// # #[derive(Event)] #[event(name = "doc/c", mode = Waterfall, output = u32)] struct Count;
+    /// # fn doc(ctx: &Context) -> Result<(), BusError> {
+    /// ctx.on(|_: &Changed| println!("changed"))?;
+    /// ctx.on(|_: &Ask| Some(7))?;
+    /// ctx.on(async |_: &Count, next: Next<'_, Count>| next.run().await.map(|n| n + 1))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// It is heard from the next dispatch on, in the scope of this context, until it is disposed or its fiber unloads.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::Inactive`] when the plugin is going down, [`BusError::EventClash`] when another event has the name.
+    pub fn on<E: Event, M>(&self, listener: impl IntoListener<E, M>) -> Result<Listener, BusError> {
+        self.register(HookOptions::default(), listener)
+    }
+
+    /// Registers a method of `state` as a listener: the same call for sync and async methods, in all modes.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use linn_bus::{BusError, Context, Event, Next};
+    /// # #[derive(Event)] #[event(name = "doc/d", mode = Waterfall, output = String)] struct Fetch { url: String }
+    /// struct Retry { attempts: u32 }
+    ///
+    /// impl Retry {
+    ///     async fn fetch(&self, _: &Fetch, next: Next<'_, Fetch>) -> Result<String, linn_bus::ListenerError> {
+    ///         for _ in 1..self.attempts {
+    ///             if let Ok(text) = next.run().await { return Ok(text) }
+    ///         }
+    ///         next.run().await
+    ///     }
+    /// }
+    ///
+    /// # fn doc(ctx: &Context) -> Result<(), BusError> {
+    /// let retry = Arc::new(Retry { attempts: 3 });
+    /// ctx.on_with(&retry, Retry::fetch)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`on`](Self::on).
+    pub fn on_with<S, F, E, M>(&self, state: &Arc<S>, method: F) -> Result<Listener, BusError>
+    where
+        F: MethodOf<S, E, M>,
+        E: Event,
+        With<S, F>: IntoListener<E, M>,
+    {
+        self.register(HookOptions::default(), With { state: state.clone(), method })
+    }
+
+    /// Before all listeners of the event that are not marked so: `ctx.first().on(..)`.
+    pub fn first(&self) -> On<'_> {
+        On { context: self, options: HookOptions { first: true, ..HookOptions::default() } }
+    }
+
+    /// At most once, also where dispatches overlap: `ctx.once().on(..)`.
+    pub fn once(&self) -> On<'_> {
+        On { context: self, options: HookOptions { once: true, ..HookOptions::default() } }
+    }
+
+    /// Heard whatever scope the dispatch is about: `ctx.global().on(..)`.
+    pub fn global(&self) -> On<'_> {
+        On { context: self, options: HookOptions { global: true, ..HookOptions::default() } }
+    }
+
+    fn register<E: Event, M>(
+        &self,
+        options: HookOptions,
+        listener: impl IntoListener<E, M>,
+    ) -> Result<Listener, BusError> {
+        let (bus, activation) = (self.bus(), self.activation());
+        let what = || format!("`ctx.on(\"{}\")`", E::NAME);
+        activation.check_open(what)?;
+        if !is_internal::<E>() {
+            let question = InternalListener {
+                event: E::descriptor(),
+                plugin: activation.name.clone(),
+                first: options.first,
+                once: options.once,
+                global: options.global,
+            };
+            if let Some(taken_over) = dispatch::bail(self.emitter(), &question)? {
+                return Ok(taken_over);
+            }
+        }
+        let slot = E::__slot().number();
+        let event_cell = bus.cell_for::<E>(slot)?;
+        let key = match (<E::Scope as ScopeRule<E>>::SCOPED && !options.global, &self.view().scope) {
+            (true, _) if <E::Scope as ScopeRule<E>>::OWN_FIBER => Some(self.fiber_inner().update_key()),
+            (true, Some(key)) => Some(key),
+            _ => None,
+        };
+        let scope_cell = key.and_then(|key| bus.scope_cell_for(key, slot, &event_cell));
+        let cell = match &scope_cell {
+            Some(cell) => cell.clone() as Arc<dyn crate::cell::CellControl>,
+            None => event_cell.clone(),
+        };
+        let head = HookHead::new(options, activation.next_hook(), activation.clone(), cell);
+        let hook = listener.store(head);
+        let erased = E::Mode::erase::<E>(hook.clone());
+        // Owned before it is heard: a disposal that begins now finds it.
+        activation.adopt(erased.clone(), what)?;
+        bus.count_observer(E::NAME, true);
+        match scope_cell {
+            Some(cell) => cell.add(&bus.rows, hook),
+            None => event_cell.add(&bus.rows, hook),
+        }
+        // It may have been disposed between the two steps; then it leaves the list it just came to.
+        if erased.head().is_dead() {
+            bus.forget(erased.head());
+        }
+        Ok(Listener::hook(erased, bus))
+    }
+}
+
+/// Options of a registration, as a prefix; made by [`Context::first`], [`Context::once`] and [`Context::global`].
+#[derive(Clone, Copy)]
+pub struct On<'a> {
+    context: &'a Context,
+    options: HookOptions,
+}
+
+impl std::fmt::Debug for On<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.options.fmt(f)
+    }
+}
+
+impl On<'_> {
+    /// See [`Context::first`].
+    #[must_use]
+    pub fn first(mut self) -> Self {
+        self.options.first = true;
+        self
+    }
+
+    /// See [`Context::once`].
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.options.once = true;
+        self
+    }
+
+    /// See [`Context::global`].
+    #[must_use]
+    pub fn global(mut self) -> Self {
+        self.options.global = true;
+        self
+    }
+
+    /// See [`Context::on`].
+    pub fn on<E: Event, M>(&self, listener: impl IntoListener<E, M>) -> Result<Listener, BusError> {
+        self.context.register(self.options, listener)
+    }
+
+    /// See [`Context::on_with`].
+    pub fn on_with<S, F, E, M>(&self, state: &Arc<S>, method: F) -> Result<Listener, BusError>
+    where
+        F: MethodOf<S, E, M>,
+        E: Event,
+        With<S, F>: IntoListener<E, M>,
+    {
+        self.context.register(self.options, With { state: state.clone(), method })
+    }
+}
+
+/// # Dispatching
+impl Context {
+    /// Tells every listener, in order, before it returns. One that fails or panics is logged and reported as
+    /// `internal/fault`; the others hear the event all the same.
+    #[inline]
+    pub fn emit<E>(&self, event: &E)
+    where
+        E: Event,
+        E::Mode: Dispatches<verb::emit, E>,
+    {
+        dispatch::emit(self.emitter(), event);
+    }
+
+    /// [`emit`](Self::emit) for a caller that must know: everybody is told, and the failures come back instead of being
+    /// logged. Delivers at once, also an ordered event.
+    ///
+    /// # Errors
+    ///
+    /// Every failure, in the order of the listeners; an observer's refusal alone, before anybody was told.
+    pub fn try_emit<E>(&self, event: &E) -> Result<(), ListenerErrors>
+    where
+        E: Event,
+        E::Mode: Dispatches<verb::emit, E>,
+    {
+        dispatch::try_emit(self.emitter(), event)
+    }
+
+    /// Asks the listeners in order; the first answer stops.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; later listeners are not asked.
+    pub fn bail<E>(&self, event: &E) -> Result<Option<E::Output>, ListenerError>
+    where
+        E: Event,
+        E::Mode: Dispatches<verb::bail, E>,
+    {
+        dispatch::bail(self.emitter(), event)
+    }
+
+    /// Asks the listeners in order, awaiting each; the first answer stops.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; later listeners are not asked. Cancel safe: dropping the future drops the listener that waits.
+    pub fn serial<'a, E>(
+        &'a self,
+        event: &'a E,
+    ) -> impl Future<Output = Result<Option<E::Output>, ListenerError>> + Send + 'a
+    where
+        E: Event,
+        E::Mode: Dispatches<verb::serial, E>,
+    {
+        dispatch::serial(self.emitter(), event)
+    }
+
+    /// Starts all listeners in order, then awaits them together. It does not end before every one has.
+    ///
+    /// # Errors
+    ///
+    /// Every failure, in the order of the listeners. Cancel safe: dropping the future drops the listeners that wait.
+    pub fn parallel<'a, E>(&'a self, event: &'a E) -> impl Future<Output = Result<(), ListenerErrors>> + Send + 'a
+    where
+        E: Event,
+        E::Mode: Dispatches<verb::parallel, E>,
+    {
+        dispatch::parallel(self.emitter(), event)
+    }
+
+    /// Runs the listeners around each other, the first outermost, down to `default`, which may be run more than once.
+    ///
+    /// ```
+    /// # use linn_bus::{Context, Event, ListenerError};
+    /// # #[derive(Event)] #[event(name = "doc/e", mode = Waterfall, output = String)] struct Render { name: String }
+    /// # async fn doc(ctx: &Context) -> Result<(), ListenerError> {
+    /// let render = Render { name: "x".into() };
+    /// let text = ctx.waterfall(&render, async || format!("hello {}", render.name)).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the outermost listener came to: its own failure, or an inner one that it passed on. Cancel safe: dropping the
+    /// future drops all layers.
+    pub fn waterfall<'a, E, D, Fut, K>(
+        &'a self,
+        event: &'a E,
+        default: D,
+    ) -> impl Future<Output = Result<E::Output, ListenerError>> + Send + use<'a, E, D, Fut, K>
+    where
+        E: Event,
+        E::Mode: Dispatches<verb::waterfall, E> + Answers<E, Fut::Output, K>,
+        D: Fn() -> Fut + Send + Sync + 'a,
+        Fut: Future + Send + 'a,
+        K: 'a,
+    {
+        dispatch::waterfall(self.emitter(), event, default)
+    }
+}
+
+/// # Plugins
+impl Context {
+    /// Mounts a plugin under this fiber. It starts as soon as the services it needs are there; [`Fiber::settled`] waits
+    /// for that. Listeners of what is mounted first come first.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::Inactive`] when this plugin is going down. A config that fails its validation and a start that fails
+    /// show in the fiber.
+    pub fn mount<P: Plugin>(&self, config: P::Config) -> Result<Mounted<P>, BusError> {
+        self.mount_at(None, config)
+    }
+
+    /// [`mount`](Self::mount) at a given place among what this fiber mounts, for who keeps a list of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`mount`](Self::mount).
+    pub fn mount_at<P: Plugin>(
+        &self,
+        place: impl Into<Option<u32>>,
+        config: P::Config,
+    ) -> Result<Mounted<P>, BusError> {
+        let instance = Box::new(InstanceOf::<P>::new(config));
+        let fiber = self.mount_instance(P::NAME.into(), place.into(), instance)?;
+        Ok(Mounted::new(fiber))
+    }
+
+    /// Mounts a function as a plugin. `start` gets a context of its own and the needs its second argument names.
+    ///
+    /// ```
+    /// # use linn_bus::{BusError, Context, Event};
+    /// # #[derive(Event)] #[event(name = "doc/f", mode = Emit)] struct Saved;
+    /// # fn doc(ctx: &Context) -> Result<(), BusError> {
+    /// ctx.mount_fn("log saves", async |ctx: Context, (): ()| -> Result<(), BusError> {
+    ///     ctx.on(|_: &Saved| println!("saved"))?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`mount`](Self::mount).
+    pub fn mount_fn<N, F, Fut, R>(&self, name: &str, start: F) -> Result<Fiber, BusError>
+    where
+        N: Inject,
+        F: Fn(Context, N) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: EffectResult,
+    {
+        self.mount_instance(name.into(), None, Box::new(FnInstance::new(start)))
+    }
+
+    pub(crate) fn mount_instance(
+        &self,
+        name: Arc<str>,
+        place: Option<u32>,
+        instance: Box<dyn Instance>,
+    ) -> Result<Fiber, BusError> {
+        let place = self.place_below(place.unwrap_or_else(|| self.activation().next_mount()));
+        let new =
+            NewFiber { name, place, parent: self, view: self.0.view.clone(), instance: Some(instance), hidden: false };
+        self.start_fiber(new)
+    }
+
+    pub(crate) fn start_fiber(&self, new: NewFiber<'_>) -> Result<Fiber, BusError> {
+        let name = new.name.clone();
+        let inner = FiberInner::new(new, || format!("plugin `{name}`"))?;
+        self.bus().registry.add_dependant(&inner);
+        let fiber = Fiber::new(inner.clone());
+        self.emit(&InternalPlugin { fiber: fiber.clone() });
+        inner.kick();
+        Ok(fiber)
+    }
+
+    fn place_below(&self, number: u32) -> Arc<[u32]> {
+        self.fiber_inner().place.iter().copied().chain([number]).collect()
+    }
+
+    /// Disposes every instance of `P` on this bus and waits until they are quiet.
+    ///
+    /// # Errors
+    ///
+    /// The first [`DisposeError`](crate::DisposeError); all are disposed. Cancel safe: the disposals go on without the waiter.
+    pub async fn unmount<P: Plugin>(&self) -> Result<(), crate::DisposeError> {
+        let fibers: Vec<_> = self.bus().fibers().into_iter().filter(|it| &*it.name == P::NAME).collect();
+        for fiber in &fibers {
+            fiber.request_dispose(&[], None);
+        }
+        let mut outcome = Ok(());
+        for fiber in fibers {
+            outcome = outcome.and(fiber.dispose().await);
+        }
+        outcome
+    }
+}
+
+/// # Scopes
+impl Context {
+    /// A key for a scope: the identity of something that lives, to be carried by events about it.
+    pub fn new_scope_key(&self) -> ScopeKey {
+        ScopeKey::new(self.bus())
+    }
+
+    /// A scope with a key of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::Inactive`] when the plugin is going down.
+    pub fn scope(&self) -> Result<Scope, BusError> {
+        self.scope_for(&self.new_scope_key())
+    }
+
+    /// A scope for a key that exists; several scopes may share one.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::Inactive`] when the plugin is going down.
+    pub fn scope_for(&self, key: &ScopeKey) -> Result<Scope, BusError> {
+        let view = Arc::new(View { scope: Some(key.clone()), ..View::clone(&self.0.view) });
+        let (context, fiber) = self.bare_fiber("scope", view)?;
+        Ok(Scope::new(context, key.clone(), fiber))
+    }
+
+    /// A host for many scopes that all see the services `N` names.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::ServicesMissing`] names the services that nobody provides now.
+    pub fn scope_host<N: Inject>(&self) -> Result<ScopeHost, BusError> {
+        let needs = NeedList::of::<N>();
+        let absent = |slot| self.bus().registry.look_up(self.fiber_inner(), self.view(), slot).is_none();
+        let services: Vec<_> =
+            needs.iter().filter(|it| it.required && absent(it.slot)).map(|it| it.service.name).collect();
+        if !services.is_empty() {
+            return Err(BusError::ServicesMissing { services });
+        }
+        let (context, fiber) = self.bare_fiber("scope host", self.0.view.clone())?;
+        fiber.inner().allow(needs);
+        Ok(ScopeHost::new(context, fiber))
+    }
+
+    /// A fiber without a start, active at once.
+    fn bare_fiber(&self, name: &'static str, view: Arc<View>) -> Result<(Context, Fiber), BusError> {
+        let place = self.place_below(self.activation().next_mount());
+        let new = NewFiber { name: name.into(), place, parent: self, view, instance: None, hidden: false };
+        let inner = FiberInner::new(new, || name.to_owned())?;
+        let fiber = Fiber::new(inner.clone());
+        self.emit(&InternalPlugin { fiber: fiber.clone() });
+        let activation = inner.activation().ok_or_else(|| BusError::Disposed { plugin: name.into() })?;
+        let view = inner.view.clone();
+        Ok((Context::new(inner, activation, view), fiber))
+    }
+}
+
+/// # Services
+impl Context {
+    /// Provides a service: `ctx.provide::<dyn Tools>(Arc::new(MyTools))`. Plugins that need it start once this one is
+    /// active; it is taken back with this plugin.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::ServiceTaken`] when it is provided already in this realm, [`BusError::ServiceClash`] when another trait
+    /// has the name, [`BusError::Inactive`] when the plugin is going down.
+    pub fn provide<T: Service + ?Sized>(&self, value: Arc<T>) -> Result<Provided<T>, BusError> {
+        self.bus().registry.provide(self, value, None).map(Provided::new)
+    }
+
+    /// [`provide`](Self::provide) to those whose context passes `check`; for everybody else the service is absent.
+    /// [`Provided::notify`] has it asked again.
+    ///
+    /// # Errors
+    ///
+    /// As [`provide`](Self::provide).
+    pub fn provide_if<T: Service + ?Sized>(
+        &self,
+        value: Arc<T>,
+        check: impl Fn(&Context) -> bool + Send + Sync + 'static,
+    ) -> Result<Provided<T>, BusError> {
+        self.bus().registry.provide(self, value, Some(Box::new(check))).map(Provided::new)
+    }
+
+    /// Replaces the value of a service this plugin provides, in place: those who use it see the new value and do not
+    /// reload. Whether it was replaced: a listener on `internal/set` may keep the old one.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::ServiceUnprovided`], [`BusError::ServiceForeign`] when another plugin provides it, or the failure of an
+    /// `internal/set` listener. Cancel safe.
+    pub async fn set<T: Service + ?Sized>(&self, value: Arc<T>) -> Result<bool, BusError> {
+        let slot = T::__descriptor().slot();
+        let provided = self
+            .bus()
+            .registry
+            .look_up_loading(self.view(), slot)
+            .ok_or(BusError::ServiceUnprovided { service: T::NAME })?;
+        if !std::ptr::eq(provided.fiber.as_ptr(), Arc::as_ptr(self.fiber_inner())) {
+            return Err(BusError::ServiceForeign {
+                service: T::NAME,
+                owner: provided.owner.name.clone(),
+                plugin: self.activation().name.clone(),
+            });
+        }
+        let change = InternalSet { service: T::__descriptor(), plugin: self.activation().name.clone() };
+        let stored = dispatch::waterfall(self.emitter(), &change, async || {
+            provided.set::<T>(value.clone());
+            true
+        })
+        .await?;
+        Ok(stored)
+    }
+
+    /// The service of the moment, from a plugin that is active, whoever it is; none when there is none.
+    pub fn get<T: Service + ?Sized>(&self) -> Option<Svc<T>> {
+        let provided = self.bus().registry.look_up(self.fiber_inner(), self.view(), T::__descriptor().slot())?;
+        Some(Svc::new(&provided))
+    }
+
+    /// A service this context may rely on: one its plugin or a plugin around it declares as a need, or that a plugin
+    /// around it provides. At the root, any service, also of a plugin that is still starting.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::ServiceUndeclared`] when it may not, [`BusError::ServiceInactive`] when its plugin does not run any
+    /// more, [`BusError::ServiceUnprovided`] at the root.
+    pub fn require<T: Service + ?Sized>(&self) -> Result<Svc<T>, BusError> {
+        let slot = T::__descriptor().slot();
+        let plugin = || self.activation().name.clone();
+        if self.fiber_inner().parent.is_none() {
+            let found = self.bus().registry.look_up_loading(self.view(), slot);
+            return found.map(|it| Svc::new(&it)).ok_or(BusError::ServiceUnprovided { service: T::NAME });
+        }
+        let realm = self.view().realm(slot);
+        let mut at = Some(self.fiber_inner());
+        while let Some(fiber) = at {
+            if fiber.declares(slot) && fiber.view.realm(slot) == realm {
+                if let Some(provided) = fiber.captured(slot) {
+                    return Ok(Svc::new(&provided));
+                }
+                return Err(BusError::ServiceInactive { service: T::NAME, plugin: plugin(), state: fiber.state() });
+            }
+            at = fiber.parent.as_ref();
+        }
+        match self.bus().registry.look_up_loading(self.view(), slot) {
+            Some(provided) if provided.fiber.upgrade().is_some_and(|it| self.fiber_inner().is_within(it.id)) => {
+                Ok(Svc::new(&provided))
+            }
+            _ => Err(BusError::ServiceUndeclared { service: T::NAME, plugin: plugin() }),
+        }
+    }
+
+    /// A handle that looks for the service when it is used.
+    pub fn lookup<T: Service + ?Sized>(&self) -> Lookup<T> {
+        Lookup::new(self.clone())
+    }
+
+    /// A context that has the service `T` to itself: what is provided through it is seen through it and what is made from
+    /// it, and nowhere else.
+    pub fn isolate<T: Service + ?Sized>(&self) -> Self {
+        self.in_realm::<T>(self.bus().registry.new_realm())
+    }
+
+    /// [`isolate`](Self::isolate) in a realm that all contexts isolated with the same label share.
+    pub fn isolate_as<T: Service + ?Sized>(&self, label: &str) -> Self {
+        self.in_realm::<T>(self.bus().registry.realm_named(label))
+    }
+
+    fn in_realm<T: Service + ?Sized>(&self, realm: u64) -> Self {
+        let slot = T::__descriptor().slot();
+        self.with_view(|view| {
+            view.realms.retain(|(it, _)| *it != slot);
+            view.realms.push((slot, realm));
+        })
+    }
+
+    /// A context that carries a config for the service `T`, for the service to read with
+    /// [`intercepts`](Self::intercepts) from the contexts it is handed.
+    pub fn intercept<T: Service + ?Sized, C: Send + Sync + 'static>(&self, config: C) -> Self {
+        self.with_view(|view| view.intercepts.push((T::__descriptor().slot(), Arc::new(config))))
+    }
+
+    /// The configs that this context and those around it carry for the service `T`, the outermost first; those of another
+    /// type are left out.
+    pub fn intercepts<T: Service + ?Sized, C: Send + Sync + 'static>(&self) -> Vec<Arc<C>> {
+        let slot = T::__descriptor().slot();
+        let ours = self.view().intercepts.iter().filter(|(it, _)| *it == slot);
+        ours.filter_map(|(_, config)| config.clone().downcast().ok()).collect()
+    }
+}
+
+/// # Logging
+impl Context {
+    /// A logger with the name of the plugin, or the one given with [`named`](Self::named).
+    pub fn logger(&self) -> Logger {
+        Logger(self.view().logger.clone().unwrap_or_else(|| self.activation().name.clone()))
+    }
+
+    /// A context whose loggers, and those of what is made from it, have this name.
+    pub fn named(&self, name: &str) -> Self {
+        self.with_view(|view| view.logger = Some(name.into()))
+    }
+}
+
+/// Writes `tracing` events that carry the plugin's name.
+#[derive(Debug, Clone)]
+pub struct Logger(Arc<str>);
+
+impl Logger {
+    /// A logger of another name.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name, as the field `plugin` of what it writes.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Something broke.
+    pub fn error(&self, text: impl std::fmt::Display) {
+        tracing::error!(plugin = &*self.0, "{text}");
+    }
+
+    /// Something looks wrong.
+    pub fn warn(&self, text: impl std::fmt::Display) {
+        tracing::warn!(plugin = &*self.0, "{text}");
+    }
+
+    /// Something worth knowing happened.
+    pub fn info(&self, text: impl std::fmt::Display) {
+        tracing::info!(plugin = &*self.0, "{text}");
+    }
+
+    /// Something worth knowing while looking for a fault happened.
+    pub fn debug(&self, text: impl std::fmt::Display) {
+        tracing::debug!(plugin = &*self.0, "{text}");
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Context({} #{})", self.plugin(), self.0.fiber.id)
+    }
+}

@@ -1,0 +1,530 @@
+//! Fibers: one mounted instance of a plugin each, with its state, its effects and its place in the tree.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use crate::bus::{Bus, PanicCount, lock};
+use crate::context::{Context, View};
+use crate::effect::{EffectInfo, EffectList, Leaf, NOWHERE, Owned, Undoing};
+use crate::fault::{BusError, DisposeError, DisposeProblem};
+use crate::frames::Gate;
+use crate::inject::{NeedList, Resolved};
+use crate::latch::Latch;
+use crate::plugin::Instance;
+use crate::scope::ScopeKey;
+use crate::seams::BoxFuture;
+use crate::service::ProvidedInner;
+
+/// Where a fiber is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FiberState {
+    /// Waits for a service it needs; [`Fiber::waits_for`] names it.
+    Pending,
+    /// Its start runs.
+    Loading,
+    /// It started and runs.
+    Active,
+    /// Its config is invalid, its start failed, or it was disabled; [`Fiber::error`] says why. Everything is undone.
+    Failed,
+    /// It is gone for good.
+    Disposed,
+    /// What it registered is being undone.
+    Unloading,
+}
+
+impl FiberState {
+    /// The name in lower case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Loading => "loading",
+            Self::Active => "active",
+            Self::Failed => "failed",
+            Self::Disposed => "disposed",
+            Self::Unloading => "unloading",
+        }
+    }
+}
+
+impl std::fmt::Display for FiberState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One run of a fiber, from its start to the end of its unloading. What is registered belongs to it, so a context kept
+/// from an earlier run can register nothing in a later one.
+#[doc(hidden)]
+pub struct Activation {
+    pub(crate) name: Arc<str>,
+    pub(crate) place: Arc<[u32]>,
+    /// Listeners, tasks and the start go through it.
+    pub(crate) gate: Gate,
+    pub(crate) panics: PanicCount,
+    pub(crate) fiber: Weak<FiberInner>,
+    visible: Arc<AtomicBool>,
+    hooks: AtomicU32,
+    mounts: AtomicU32,
+    effects: Mutex<Effects>,
+    ended: Latch,
+}
+
+pub(crate) type FiberCore = Activation;
+
+#[derive(Default)]
+struct Effects {
+    closed: bool,
+    list: EffectList,
+}
+
+impl Activation {
+    pub(crate) fn new(fiber: &Arc<FiberInner>) -> Arc<Self> {
+        Arc::new(Self {
+            name: fiber.name.clone(),
+            place: fiber.place.clone(),
+            gate: Gate::new(),
+            panics: PanicCount::default(),
+            fiber: Arc::downgrade(fiber),
+            visible: fiber.visible.clone(),
+            hooks: AtomicU32::new(0),
+            mounts: AtomicU32::new(0),
+            effects: Mutex::default(),
+            ended: Latch::default(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn is_visible(&self) -> bool {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn next_hook(&self) -> u32 {
+        self.hooks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn next_mount(&self) -> u32 {
+        self.mounts.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes ownership of an effect, unless the run is over.
+    pub(crate) fn adopt(&self, owned: Arc<dyn Owned>, what: impl FnOnce() -> String) -> Result<(), BusError> {
+        let mut effects = lock(&self.effects);
+        if effects.closed {
+            drop(effects);
+            return Err(self.inactive(what()));
+        }
+        effects.list.push(owned);
+        Ok(())
+    }
+
+    pub(crate) fn check_open(&self, what: impl FnOnce() -> String) -> Result<(), BusError> {
+        if lock(&self.effects).closed { Err(self.inactive(what())) } else { Ok(()) }
+    }
+
+    fn inactive(&self, what: String) -> BusError {
+        let state = self.fiber.upgrade().map_or(FiberState::Disposed, |it| it.state());
+        // A run that is over while its fiber runs again is over all the same.
+        let state =
+            if matches!(state, FiberState::Active | FiberState::Loading) { FiberState::Unloading } else { state };
+        BusError::Inactive { plugin: self.name.clone(), state, what }
+    }
+
+    /// Takes an effect out of the list without undoing it.
+    pub(crate) fn release(&self, place: &AtomicU32) -> Option<Arc<dyn Owned>> {
+        lock(&self.effects).list.release(place)
+    }
+
+    /// Refuses registrations from now on.
+    pub(crate) fn close(&self) {
+        lock(&self.effects).closed = true;
+        self.ended.set();
+    }
+
+    /// Set when the run is over.
+    pub(crate) fn ended(&self) -> &Latch {
+        &self.ended
+    }
+
+    pub(crate) fn pop(&self) -> Option<Arc<dyn Owned>> {
+        lock(&self.effects).list.pop()
+    }
+
+    /// All listeners, tasks and services, those in composite effects too, in order of registration.
+    pub(crate) fn visit(&self, mut visitor: impl FnMut(Leaf<'_>)) {
+        let effects: Vec<_> = lock(&self.effects).list.iter().cloned().collect();
+        for owned in effects {
+            owned.visit(&mut visitor);
+        }
+    }
+
+    pub(crate) fn effects(&self) -> Vec<EffectInfo> {
+        let effects: Vec<_> = lock(&self.effects).list.iter().cloned().collect();
+        effects.iter().map(|it| EffectInfo::of(&**it)).collect()
+    }
+}
+
+#[doc(hidden)]
+pub(crate) struct FiberInner {
+    pub(crate) id: u64,
+    pub(crate) name: Arc<str>,
+    pub(crate) place: Arc<[u32]>,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) parent: Option<Arc<FiberInner>>,
+    /// Run of the parent that mounted it.
+    owner: Option<Arc<Activation>>,
+    owned: AtomicU32,
+    /// What contexts of this fiber are derived from.
+    pub(crate) view: Arc<View>,
+    pub(crate) instance: Option<Box<dyn Instance>>,
+    pub(crate) visible: Arc<AtomicBool>,
+    /// Scope of this fiber's own updates.
+    update_key: OnceLock<ScopeKey>,
+    pub(crate) life: Mutex<Life>,
+}
+
+/// What changes about a fiber.
+pub(crate) struct Life {
+    pub(crate) state: FiberState,
+    pub(crate) activation: Option<Arc<Activation>>,
+    /// The run that ended last: its late calls are waited for.
+    pub(crate) last: Option<Arc<Activation>>,
+    /// Services captured by this run.
+    pub(crate) captured: Option<Arc<Resolved>>,
+    pub(crate) error: Option<BusError>,
+    /// Raised by restart and update, so that a run that began before is replaced.
+    pub(crate) generation: u64,
+    /// What the run was started with.
+    pub(crate) loaded: Option<Epoch>,
+    /// What a failed run was started with: it is not tried again with the same.
+    pub(crate) failed: Option<Epoch>,
+    pub(crate) disposed: bool,
+    /// A task drives the fiber to where it should be.
+    pub(crate) driving: bool,
+    /// Something changed while it was driven.
+    pub(crate) again: bool,
+    /// Fibers whose disposal makes this one go.
+    pub(crate) causes: Vec<u64>,
+    pub(crate) problems: Vec<DisposeProblem>,
+    pub(crate) grace: Option<std::time::Duration>,
+    /// Services that a fiber without a plugin may rely on.
+    allowed: NeedList,
+}
+
+/// What a run depends on: the generation of the fiber and the providers of its needs, in order; 0 for an absent one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    pub(crate) generation: u64,
+    pub(crate) providers: Vec<u64>,
+}
+
+pub(crate) struct NewFiber<'a> {
+    pub(crate) name: Arc<str>,
+    pub(crate) place: Arc<[u32]>,
+    pub(crate) parent: &'a Context,
+    pub(crate) view: Arc<View>,
+    pub(crate) instance: Option<Box<dyn Instance>>,
+    /// Mounted in the wings.
+    pub(crate) hidden: bool,
+}
+
+impl FiberInner {
+    pub(crate) fn root(bus: Arc<Bus>) -> Arc<Self> {
+        let fiber = Arc::new(Self {
+            id: bus.next_fiber_id(),
+            name: "root".into(),
+            place: Arc::new([]),
+            parent: None,
+            owner: None,
+            owned: AtomicU32::new(NOWHERE),
+            view: Arc::default(),
+            instance: None,
+            visible: Arc::new(AtomicBool::new(true)),
+            update_key: OnceLock::new(),
+            life: Mutex::new(Life::new(FiberState::Active)),
+            bus,
+        });
+        fiber.activate_bare();
+        fiber.bus.enlist(&fiber);
+        fiber
+    }
+
+    /// The run of a fiber without a start, which is active from the beginning.
+    fn activate_bare(self: &Arc<Self>) {
+        let activation = Activation::new(self);
+        let mut life = lock(&self.life);
+        life.activation = Some(activation);
+        life.loaded = Some(Epoch { generation: 0, providers: Vec::new() });
+    }
+
+    /// A fiber owned by the run of `parent`; without an instance it is active at once.
+    pub(crate) fn new(new: NewFiber<'_>, what: impl FnOnce() -> String) -> Result<Arc<Self>, BusError> {
+        let bus = new.parent.bus().clone();
+        let owner = new.parent.activation().clone();
+        let parent = new.parent.fiber_inner().clone();
+        let state = if new.instance.is_some() { FiberState::Pending } else { FiberState::Active };
+        // What is mounted below something in the wings is there as well. Nothing is switched in meanwhile.
+        let _tree = lock(&bus.tree);
+        let visible = Arc::new(AtomicBool::new(!new.hidden && parent.is_visible()));
+        let fiber = Arc::new(Self {
+            id: bus.next_fiber_id(),
+            name: new.name,
+            place: new.place,
+            parent: Some(parent),
+            owner: Some(owner.clone()),
+            owned: AtomicU32::new(NOWHERE),
+            view: new.view,
+            instance: new.instance,
+            visible,
+            update_key: OnceLock::new(),
+            life: Mutex::new(Life::new(state)),
+            bus: bus.clone(),
+        });
+        if fiber.instance.is_none() {
+            fiber.activate_bare();
+        }
+        owner.adopt(fiber.clone(), what)?;
+        fiber.bus.enlist(&fiber);
+        Ok(fiber)
+    }
+
+    pub(crate) fn state(&self) -> FiberState {
+        lock(&self.life).state
+    }
+
+    pub(crate) fn error(&self) -> Option<BusError> {
+        lock(&self.life).error.clone()
+    }
+
+    pub(crate) fn is_visible(&self) -> bool {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn update_key(self: &Arc<Self>) -> &ScopeKey {
+        self.update_key.get_or_init(|| ScopeKey::new(&self.bus))
+    }
+
+    pub(crate) fn activation(&self) -> Option<Arc<Activation>> {
+        lock(&self.life).activation.clone()
+    }
+
+    /// Whether `other` is this fiber or above it.
+    pub(crate) fn is_within(&self, other: u64) -> bool {
+        let mut at = Some(self);
+        while let Some(fiber) = at {
+            if fiber.id == other {
+                return true;
+            }
+            at = fiber.parent.as_deref();
+        }
+        false
+    }
+
+    pub(crate) fn allow(&self, needs: NeedList) {
+        lock(&self.life).allowed = needs;
+    }
+
+    /// Whether it names the service as a need.
+    pub(crate) fn declares(&self, slot: u32) -> bool {
+        let needs = self.instance.as_ref().map(|it| it.needs());
+        needs.is_some_and(|it| it.iter().any(|it| it.slot == slot))
+            || lock(&self.life).allowed.iter().any(|it| it.slot == slot)
+    }
+
+    /// The provider its present run has of a service it declares.
+    pub(crate) fn captured(self: &Arc<Self>, slot: u32) -> Option<Arc<ProvidedInner>> {
+        {
+            let life = lock(&self.life);
+            life.activation.as_ref()?;
+            if let Some(captured) = &life.captured {
+                return captured.find(slot)?.clone();
+            }
+        }
+        self.bus.registry.look_up(self, &self.view, slot)
+    }
+
+    pub(crate) fn leave_owner(&self) {
+        if let Some(owner) = &self.owner {
+            drop(owner.release(&self.owned));
+        }
+    }
+}
+
+impl Life {
+    fn new(state: FiberState) -> Self {
+        Self {
+            state,
+            activation: None,
+            last: None,
+            captured: None,
+            error: None,
+            generation: 0,
+            loaded: None,
+            failed: None,
+            disposed: false,
+            driving: false,
+            again: false,
+            causes: Vec::new(),
+            problems: Vec::new(),
+            grace: None,
+            allowed: NeedList::default(),
+        }
+    }
+}
+
+impl Owned for FiberInner {
+    fn place(&self) -> &AtomicU32 {
+        &self.owned
+    }
+    fn label(&self) -> String {
+        "ctx.mount()".to_owned()
+    }
+    fn children(&self) -> Vec<EffectInfo> {
+        Vec::new()
+    }
+    fn visit(&self, _: &mut dyn FnMut(Leaf<'_>)) {}
+    fn undo<'a>(self: Arc<Self>, undoing: &'a Undoing<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.request_dispose(undoing.causes, Some(undoing.grace));
+            self.wait_disposed().await;
+            let problems = std::mem::take(&mut lock(&self.life).problems);
+            lock(&undoing.problems).extend(problems);
+        })
+    }
+    fn activation(&self) -> Option<Arc<Activation>> {
+        self.owner.clone()
+    }
+}
+
+/// One mounted instance of a plugin, or a scope, or the root. A cheap handle; dropping it changes nothing.
+#[derive(Clone)]
+pub struct Fiber(Arc<FiberInner>);
+
+impl Fiber {
+    pub(crate) fn new(inner: Arc<FiberInner>) -> Self {
+        Self(inner)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<FiberInner> {
+        &self.0
+    }
+
+    /// Number of the fiber, 0 for the root; none once it is disposed.
+    pub fn id(&self) -> Option<u64> {
+        (!lock(&self.0.life).disposed).then_some(self.0.id)
+    }
+
+    /// Name of its plugin.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> FiberState {
+        self.0.state()
+    }
+
+    /// Why it failed, or what its last run failed with.
+    pub fn error(&self) -> Option<BusError> {
+        self.0.error()
+    }
+
+    /// Place in the plugin tree: a number for each level, which decides the order of listeners.
+    pub fn place(&self) -> &[u32] {
+        &self.0.place
+    }
+
+    /// The context of its present run; none while it does not run.
+    pub fn context(&self) -> Option<Context> {
+        let activation = self.0.activation()?;
+        Some(Context::new(self.0.clone(), activation, self.0.view.clone()))
+    }
+
+    /// What it has registered, in order of registration.
+    pub fn effects(&self) -> Vec<EffectInfo> {
+        self.0.activation().map(|it| it.effects()).unwrap_or_default()
+    }
+
+    /// Waits until it is where it should be: running, or waiting for a service, or gone.
+    ///
+    /// A fiber that lacks a service is settled in [`Pending`](FiberState::Pending): being settled does not mean that it ran.
+    ///
+    /// # Errors
+    ///
+    /// What it failed with.
+    ///
+    /// Cancel safe.
+    pub async fn settled(&self) -> Result<FiberState, BusError> {
+        self.0.wait_settled().await;
+        let life = lock(&self.0.life);
+        match (&life.error, life.state) {
+            (Some(error), FiberState::Failed) => Err(error.clone()),
+            (_, state) => Ok(state),
+        }
+    }
+
+    /// Waits until it is settled and wants it to run.
+    ///
+    /// # Errors
+    ///
+    /// As [`settled`](Self::settled); [`BusError::DependencyCycle`] and [`BusError::Waiting`] when it is pending, with what
+    /// it waits for; [`BusError::Disposed`] when it is gone. Cancel safe.
+    pub async fn running(&self) -> Result<(), BusError> {
+        let plugin = || self.0.name.clone();
+        match self.settled().await? {
+            FiberState::Pending => {}
+            FiberState::Disposed => return Err(BusError::Disposed { plugin: plugin() }),
+            _ => return Ok(()),
+        }
+        let waits = self.waits_for();
+        for wait in &waits {
+            if let crate::inspect::WaitReason::Cycle { plugins } = &wait.reason {
+                return Err(BusError::DependencyCycle { cycle: plugins.clone() });
+            }
+        }
+        Err(BusError::Waiting { plugin: plugin(), waits_for: waits })
+    }
+
+    /// Unloads it and starts it again with the config it has; a run that is just starting is replaced too.
+    ///
+    /// # Errors
+    ///
+    /// What the new run failed with; [`BusError::Disposed`] when it is gone.
+    ///
+    /// Cancel safe: the restart goes on without the waiter.
+    pub async fn restart(&self) -> Result<FiberState, BusError> {
+        self.0.request_restart()?;
+        self.settled().await
+    }
+
+    /// Disposes it and waits until it is quiet: no code of it runs, its tasks are gone, its effects are undone.
+    ///
+    /// Calls in flight are given the grace period of the root to end by themselves, then their futures are dropped. Awaited
+    /// from inside the fiber's own code it does not wait for that code. The root is not disposed but emptied: it runs on.
+    ///
+    /// # Errors
+    ///
+    /// [`DisposeError`] names what would not end, or failed to be undone. Everything else is torn down all the same.
+    ///
+    /// Cancel safe: the disposal goes on without the waiter.
+    pub async fn dispose(&self) -> Result<(), DisposeError> {
+        self.0.dispose().await
+    }
+
+    /// What a pending fiber waits for: its needs that no running plugin provides, with the reason.
+    pub fn waits_for(&self) -> Vec<crate::inspect::Waiting> {
+        crate::inspect::waits_for(&self.0)
+    }
+}
+
+impl PartialEq for Fiber {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl Eq for Fiber {}
+
+impl std::fmt::Debug for Fiber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fiber({} #{}, {})", self.0.name, self.0.id, self.state())
+    }
+}

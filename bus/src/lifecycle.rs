@@ -1,0 +1,494 @@
+//! How a fiber gets from where it is to where it should be.
+//!
+//! What a fiber should be is recorded at once; a task of its own brings it there, one whole transition after another. A
+//! start is never cancelled half way: what changed meanwhile is looked at when it has ended.
+
+use std::ptr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::bus::{Bus, NO_EVENT, SelfWait, lock};
+use crate::context::Context;
+use crate::dispatch::{self, Emitter};
+use crate::effect::{Leaf, Undoing};
+use crate::fault::{BusError, DisposeError, DisposeProblem, Fault};
+use crate::fiber::{Activation, Epoch, Fiber, FiberInner, FiberState};
+use crate::frames::Gate;
+use crate::internal::{InternalPlugin, InternalStatus};
+use crate::pool;
+use crate::seams::BoxFuture;
+
+enum Step {
+    Load(Epoch),
+    Unload(Arc<Activation>),
+    Vanish,
+    Rest,
+}
+
+impl FiberInner {
+    /// Sees to it that somebody looks at where the fiber should be.
+    pub(crate) fn kick(self: &Arc<Self>) {
+        {
+            let mut life = lock(&self.life);
+            if life.driving {
+                life.again = true;
+                return;
+            }
+            if life.state == FiberState::Disposed {
+                return;
+            }
+            life.driving = true;
+        }
+        self.bus.seams.executor.spawn(Box::pin(self.clone().drive()));
+    }
+
+    pub(crate) fn request_restart(self: &Arc<Self>) -> Result<(), BusError> {
+        {
+            let mut life = lock(&self.life);
+            if life.disposed {
+                return Err(BusError::Disposed { plugin: self.name.clone() });
+            }
+            life.generation += 1;
+            life.failed = None;
+            life.error = None;
+        }
+        self.kick();
+        Ok(())
+    }
+
+    /// Asks the fiber to go. `causes` are the fibers whose disposal makes it.
+    pub(crate) fn request_dispose(self: &Arc<Self>, causes: &[u64], grace: Option<Duration>) {
+        let first = {
+            let mut life = lock(&self.life);
+            let known = life.causes.len();
+            for cause in causes {
+                if !life.causes.contains(cause) {
+                    life.causes.push(*cause);
+                }
+            }
+            let more = life.causes.len() > known;
+            life.grace = life.grace.max(grace);
+            let first = !life.disposed;
+            if self.parent.is_some() {
+                life.disposed = true;
+            } else {
+                life.generation += 1;
+            }
+            if !first && !more && self.parent.is_some() {
+                return;
+            }
+            first
+        };
+        if first && self.parent.is_some() {
+            dispatch::emit(self.emitter(), &InternalPlugin { fiber: Fiber::new(self.clone()) });
+        }
+        self.kick();
+        self.bus.rows.wake();
+    }
+
+    /// Adds to the fibers whose disposal this one's unloading is part of.
+    pub(crate) fn add_causes(&self, causes: &[u64]) {
+        let mut life = lock(&self.life);
+        for cause in causes {
+            if !life.causes.contains(cause) {
+                life.causes.push(*cause);
+            }
+        }
+    }
+
+    /// A listener panicked once too often.
+    #[cold]
+    pub(crate) fn disable(self: &Arc<Self>, event: &'static str) {
+        if self.instance.is_none() {
+            return;
+        }
+        let error = BusError::Disabled { plugin: self.name.clone(), panics: crate::MAX_PANICS, event };
+        tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
+        {
+            let mut life = lock(&self.life);
+            life.failed = life.loaded.take();
+            life.error = Some(error);
+        }
+        self.kick();
+    }
+
+    pub(crate) fn emitter(&self) -> Emitter<'_> {
+        Emitter { bus: &self.bus, plugin: &self.name }
+    }
+
+    fn set_state(self: &Arc<Self>, state: FiberState) {
+        let previous = std::mem::replace(&mut lock(&self.life).state, state);
+        if previous == state {
+            return;
+        }
+        // The root is always active; it has no transitions to tell.
+        if self.parent.is_some() {
+            dispatch::emit(self.emitter(), &InternalStatus { fiber: Fiber::new(self.clone()), previous, state });
+        }
+        if (previous == FiberState::Active) != (state == FiberState::Active) {
+            self.bus.registry.provider_changed(self);
+        }
+        self.bus.rows.wake();
+    }
+
+    /// What the fiber should run with; none when it should not run.
+    fn wanted(self: &Arc<Self>) -> Option<Epoch> {
+        let generation = {
+            let life = lock(&self.life);
+            if life.disposed {
+                return None;
+            }
+            life.generation
+        };
+        let providers = match &self.instance {
+            Some(instance) => self.bus.registry.providers(self, instance.needs())?,
+            None => Vec::new(),
+        };
+        Some(Epoch { generation, providers })
+    }
+
+    async fn drive(self: Arc<Self>) {
+        loop {
+            lock(&self.life).again = false;
+            let wanted = self.wanted();
+            let step = {
+                let mut life = lock(&self.life);
+                match (life.activation.clone(), wanted) {
+                    (Some(activation), wanted) if life.disposed || life.loaded != wanted => Step::Unload(activation),
+                    (Some(_), _) => Step::Rest,
+                    (None, _) if life.disposed => Step::Vanish,
+                    (None, Some(epoch)) if life.failed.as_ref() != Some(&epoch) => Step::Load(epoch),
+                    (None, Some(_)) => Step::Rest,
+                    (None, None) => {
+                        // What failed may be tried again once what it needs was gone and is back.
+                        life.failed = None;
+                        Step::Rest
+                    }
+                }
+            };
+            match step {
+                Step::Load(epoch) => self.load(epoch).await,
+                Step::Unload(activation) => self.unload(activation).await,
+                Step::Vanish => {
+                    self.set_state(FiberState::Disposed);
+                    self.leave_owner();
+                    self.bus.registry.forget_dependant(&self);
+                    self.bus.delist(self.id);
+                    lock(&self.life).driving = false;
+                    self.bus.rows.wake();
+                    return;
+                }
+                Step::Rest => {
+                    let resting = {
+                        let life = lock(&self.life);
+                        match (&life.activation, &life.error) {
+                            (Some(_), _) => FiberState::Active,
+                            (None, Some(_)) => FiberState::Failed,
+                            (None, None) => FiberState::Pending,
+                        }
+                    };
+                    self.set_state(resting);
+                    let mut life = lock(&self.life);
+                    if !life.again {
+                        life.driving = false;
+                        drop(life);
+                        self.bus.rows.wake();
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn load(self: &Arc<Self>, epoch: Epoch) {
+        let Some(instance) = &self.instance else {
+            let activation = Activation::new(self);
+            let mut life = lock(&self.life);
+            life.activation = Some(activation);
+            life.loaded = Some(epoch);
+            return;
+        };
+        let Some(resolved) = self.bus.registry.capture(self, instance.needs(), &epoch.providers) else { return };
+        let resolved = Arc::new(resolved);
+        let activation = Activation::new(self);
+        {
+            let mut life = lock(&self.life);
+            life.activation = Some(activation.clone());
+            life.captured = Some(resolved.clone());
+            life.loaded = Some(epoch.clone());
+            life.causes.clear();
+        }
+        self.set_state(FiberState::Loading);
+        let context = Context::new(self.clone(), activation.clone(), self.view.clone());
+        let outcome = match pool::guarded(|| instance.validate()) {
+            Ok(Ok(())) => {
+                let start =
+                    Starting { fiber: self, activation: &activation, future: instance.start(&context, &resolved) };
+                start.await.map_err(|cause| BusError::StartFailed { plugin: self.name.clone(), cause })
+            }
+            Ok(Err(issues)) => Err(BusError::ConfigInvalid { plugin: self.name.clone(), issues }),
+            Err(panic) => Err(BusError::ConfigInvalid { plugin: self.name.clone(), issues: Fault::panicked(panic) }),
+        };
+        match outcome {
+            Ok(()) => {
+                let still_wanted = self.wanted().as_ref() == Some(&epoch);
+                let mut life = lock(&self.life);
+                life.error = None;
+                drop(life);
+                if still_wanted {
+                    self.set_state(FiberState::Active);
+                }
+            }
+            Err(error) => {
+                tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
+                let mut life = lock(&self.life);
+                life.error = Some(error);
+                life.failed = Some(epoch);
+                life.loaded = None;
+            }
+        }
+    }
+
+    async fn unload(self: &Arc<Self>, activation: Arc<Activation>) {
+        activation.close();
+        if self.parent.is_some() {
+            self.set_state(FiberState::Unloading);
+        }
+        let (causes, grace) = {
+            let life = lock(&self.life);
+            let mut causes = life.causes.clone();
+            causes.push(self.id);
+            (causes, life.grace.unwrap_or(self.bus.grace.dispose))
+        };
+        let undoing =
+            Undoing { bus: &self.bus, plugin: &self.name, grace, causes: &causes, problems: Mutex::default() };
+
+        // Whoever uses this one's services goes first, while it is whole.
+        let mut services = Vec::new();
+        activation.visit(|leaf| {
+            if let Leaf::Service(service) = leaf {
+                services.push(service.clone());
+            }
+        });
+        for service in services.into_iter().rev() {
+            service.withdraw(&undoing).await;
+        }
+
+        self.close_listeners(&activation);
+        activation.gate.close();
+        quiet(&undoing, &activation.gate).await;
+
+        let mut tasks = Vec::new();
+        activation.visit(|leaf| {
+            if let Leaf::Task(task) = leaf {
+                tasks.push(task.cancel());
+            }
+        });
+        for done in tasks {
+            if undoing.in_grace(done.wait()).await.is_none() {
+                undoing.problem(DisposeProblem::Stuck { plugin: self.name.clone(), what: done.label().to_owned() });
+            }
+        }
+
+        while let Some(owned) = activation.pop() {
+            if !owned.is_hook() {
+                owned.undo(&undoing).await;
+            }
+        }
+
+        let problems = std::mem::take(&mut *lock(&undoing.problems));
+        let mut life = lock(&self.life);
+        life.activation = None;
+        life.captured = None;
+        life.loaded = None;
+        life.last = Some(activation);
+        life.problems = problems;
+    }
+
+    /// No listener of the run starts any more, on any event.
+    fn close_listeners(&self, activation: &Activation) {
+        let (mut retired, mut gone) = (Vec::new(), Vec::new());
+        activation.visit(|leaf| {
+            if let Leaf::Hook(head) = leaf {
+                head.kill();
+                if let Some(hook) = head.cell.remove(head, &mut retired) {
+                    self.bus.count_observer(head.cell.name(), false);
+                    gone.push(hook);
+                }
+            }
+        });
+        self.bus.rows.retire(retired);
+    }
+
+    pub(crate) async fn wait_settled(self: &Arc<Self>) {
+        let fiber = self.clone();
+        self.bus.rows.wait_until(move || !lock(&fiber.life).driving).await;
+    }
+
+    fn is_down(&self, generation: u64) -> bool {
+        let life = lock(&self.life);
+        if self.parent.is_some() {
+            life.state == FiberState::Disposed
+        } else {
+            life.loaded.as_ref().is_some_and(|it| it.generation >= generation)
+        }
+    }
+
+    pub(crate) async fn wait_disposed(self: &Arc<Self>) {
+        let generation = lock(&self.life).generation;
+        let fiber = self.clone();
+        self.bus.rows.wait_until(move || fiber.is_down(generation)).await;
+    }
+
+    pub(crate) async fn dispose(self: &Arc<Self>) -> Result<(), DisposeError> {
+        self.request_dispose(&[], None);
+        let generation = lock(&self.life).generation;
+        let fiber = self.clone();
+        let mut waiting = SelfWaiting { bus: self.bus.clone(), target: self.id, place: None };
+        let mut inside = false;
+        let mut starts = false;
+        self.bus
+            .rows
+            .wait_until(|| {
+                let calls = fiber.bus.rows.own_frames();
+                starts = fiber.is_awaited_by_a_start(&calls);
+                inside = !calls.is_empty();
+                waiting.set(calls);
+                starts || fiber.is_down(generation)
+            })
+            .await;
+        if starts {
+            // A start runs to its end, so it cannot wait for what comes after it.
+            return Ok(());
+        }
+        let (last, mut problems) = {
+            let life = lock(&self.life);
+            (life.last.clone(), life.problems.clone())
+        };
+        // The call that disposed its own fiber may run on; everybody else waits for it.
+        if let (Some(last), false) = (last, inside) {
+            let rows = &self.bus.rows;
+            let undoing = Undoing {
+                bus: &self.bus,
+                plugin: &self.name,
+                grace: self.bus.grace.dispose,
+                causes: &[],
+                problems: Mutex::default(),
+            };
+            let ended = rows.wait_until(|| rows.is_off_cpu(&last.gate) && last.gate.pending() == 0);
+            if problems.is_empty() && undoing.in_grace(ended).await.is_none() {
+                quiet(&undoing, &last.gate).await;
+                problems.append(&mut lock(&undoing.problems));
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: self.name.clone(), problems }) }
+    }
+
+    /// Whether the running thread is inside the start of a fiber that has to unload before this one is down.
+    fn is_awaited_by_a_start(&self, calls: &[(usize, usize)]) -> bool {
+        let starting: Vec<_> = {
+            let starting = lock(&self.bus.starting);
+            let ours = starting.iter().filter(|(gate, _)| calls.iter().any(|(it, _)| it == gate));
+            ours.filter_map(|(_, fiber)| fiber.upgrade()).collect()
+        };
+        starting.iter().any(|it| it.is_within(self.id) || lock(&it.life).causes.contains(&self.id))
+    }
+}
+
+/// Waits until no code behind a closed gate runs or waits: for the grace period as it is, then with its futures cancelled.
+pub(crate) async fn quiet(undoing: &Undoing<'_>, gate: &Gate) {
+    let bus = undoing.bus;
+    let address = ptr::from_ref(gate) as usize;
+    let is_quiet = || bus.rows.is_off_cpu(gate) && gate.pending() <= calls_that_wait(bus, address, undoing.causes);
+    if undoing.in_grace(bus.rows.wait_until(is_quiet)).await.is_some() {
+        return;
+    }
+    gate.cancel();
+    bus.wake_parked();
+    if undoing.in_grace(bus.rows.wait_until(is_quiet)).await.is_some() {
+        return;
+    }
+    let running = bus.rows.running(gate).into_iter().map(|slot| bus.slot_name(slot));
+    let mut stuck: Vec<_> = running.chain(bus.parked_behind(gate)).collect();
+    stuck.dedup();
+    if stuck.is_empty() {
+        stuck.push("a call that nobody polls");
+    }
+    for what in stuck {
+        let what = format!("listener or call on `{what}`");
+        undoing.problem(DisposeProblem::Stuck { plugin: undoing.plugin.clone(), what });
+    }
+}
+
+/// How many calls behind the gate wait for a disposal that this one is part of.
+fn calls_that_wait(bus: &Bus, gate: usize, causes: &[u64]) -> usize {
+    let waits = lock(&bus.self_waits);
+    let ours = waits.iter().filter(|it| causes.contains(&it.target));
+    ours.flat_map(|it| &it.calls).filter(|(it, _)| *it == gate).map(|(_, count)| count).sum()
+}
+
+/// Keeps the calls around a waiting disposal known to those who would wait for them.
+struct SelfWaiting {
+    bus: Arc<Bus>,
+    target: u64,
+    place: Option<usize>,
+}
+
+impl SelfWaiting {
+    fn set(&mut self, calls: Vec<(usize, usize)>) {
+        let mut waits = lock(&self.bus.self_waits);
+        let changed = match self.place {
+            None if calls.is_empty() => false,
+            None => {
+                self.place = Some(waits.add(SelfWait { target: self.target, calls }));
+                true
+            }
+            Some(place) => {
+                let before = waits.get(place).is_some_and(|it| it.calls == calls);
+                waits.replace(place, SelfWait { target: self.target, calls });
+                !before
+            }
+        };
+        drop(waits);
+        if changed {
+            self.bus.rows.wake();
+        }
+    }
+}
+
+impl Drop for SelfWaiting {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            drop(lock(&self.bus.self_waits).take(place));
+            self.bus.rows.wake();
+        }
+    }
+}
+
+/// The start of a plugin, polled in frames of its run.
+struct Starting<'a> {
+    fiber: &'a Arc<FiberInner>,
+    activation: &'a Arc<Activation>,
+    future: BoxFuture<'a, Result<(), Fault>>,
+}
+
+impl Future for Starting<'_> {
+    type Output = Result<(), Fault>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Fault>> {
+        let this = &mut *self;
+        let bus = &this.fiber.bus;
+        let gate = &this.activation.gate;
+        let address = ptr::from_ref(gate) as usize;
+        lock(&bus.starting).push((address, Arc::downgrade(this.fiber)));
+        let row = bus.rows.row();
+        let depth = row.enter_closed(gate, NO_EVENT);
+        let polled = pool::guarded(|| this.future.as_mut().poll(cx));
+        row.leave(&bus.rows, depth);
+        lock(&bus.starting).retain(|(gate, _)| *gate != address);
+        match polled {
+            Ok(polled) => polled,
+            Err(text) => std::task::Poll::Ready(Err(Fault::panicked(text))),
+        }
+    }
+}

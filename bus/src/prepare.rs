@@ -1,0 +1,161 @@
+//! Mounts prepared in the wings: a new version starts unseen and takes the place of the old one in one step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::bus::lock;
+use crate::context::Context;
+use crate::effect::Leaf;
+use crate::fault::{BusError, DisposeError};
+use crate::fiber::{Fiber, FiberInner, FiberState, NewFiber};
+use crate::plugin::{InstanceOf, Mounted, Plugin};
+
+/// A mounted plugin that nobody hears or sees yet: its listeners are registered but not run, its services not found but by
+/// itself. Disposing it leaves no trace.
+#[derive(Debug)]
+pub struct Prepared<P> {
+    mounted: Mounted<P>,
+    old: Option<Fiber>,
+}
+
+impl Context {
+    /// Mounts a plugin in the wings, to be switched in.
+    ///
+    /// # Errors
+    ///
+    /// As [`mount`](Self::mount).
+    pub fn prepare<P: Plugin>(&self, config: P::Config) -> Result<Prepared<P>, BusError> {
+        let number = self.activation().next_mount();
+        let place = self.fiber_inner().place.iter().copied().chain([number]).collect();
+        self.prepare_at(place, self, None, config)
+    }
+
+    /// Mounts a plugin in the wings that will take the place of `old`: its place in the tree and its view of services.
+    ///
+    /// # Errors
+    ///
+    /// As [`mount`](Self::mount); [`BusError::Disposed`] when `old` is gone.
+    pub fn prepare_for<P: Plugin>(&self, old: &Fiber, config: P::Config) -> Result<Prepared<P>, BusError> {
+        if old.id().is_none() {
+            return Err(BusError::Disposed { plugin: old.inner().name.clone() });
+        }
+        let view = old.inner().view.clone();
+        let context = Context::new(self.fiber_inner().clone(), self.activation().clone(), view);
+        self.prepare_at(old.inner().place.clone(), &context, Some(old.clone()), config)
+    }
+
+    fn prepare_at<P: Plugin>(
+        &self,
+        place: Arc<[u32]>,
+        parent: &Context,
+        old: Option<Fiber>,
+        config: P::Config,
+    ) -> Result<Prepared<P>, BusError> {
+        let instance = Box::new(InstanceOf::<P>::new(config));
+        let view = Arc::new(parent.view().clone());
+        let new = NewFiber { name: P::NAME.into(), place, parent, view, instance: Some(instance), hidden: true };
+        Ok(Prepared { mounted: Mounted::new(self.start_fiber(new)?), old })
+    }
+}
+
+impl<P: Plugin> Prepared<P> {
+    /// The fiber in the wings.
+    pub fn fiber(&self) -> &Fiber {
+        self.mounted.fiber()
+    }
+
+    /// Waits until the new version has started, then puts it in the place of the old one: from one moment to the next all
+    /// its listeners are heard and its services found, and none of the old one's. Every dispatch sees either all of the
+    /// old or all of the new. Calls in flight end on the old version, which is disposed then, with the grace of a reload.
+    ///
+    /// # Errors
+    ///
+    /// What the new version failed with, or [`BusError::NotPrepared`] when it waits for a service; it is disposed and the
+    /// old one runs on.
+    ///
+    /// Not cancel safe before the switch: dropping the future leaves the new version in the wings.
+    pub async fn switch(self) -> Result<Switched<P>, BusError> {
+        let fiber = self.mounted.fiber().inner().clone();
+        match self.mounted.settled().await {
+            Ok(FiberState::Active) => {}
+            outcome => {
+                let failure = outcome.err().unwrap_or_else(|| BusError::NotPrepared { plugin: fiber.name.clone() });
+                // What would not end of the failed version has been logged; the failure is what the caller asked for.
+                drop(fiber.dispose().await);
+                return Err(failure);
+            }
+        }
+        let old = self.old.as_ref().map(|it| it.inner().clone());
+        switch(&fiber, old.as_ref());
+        if let Some(old) = &old {
+            old.request_dispose(&[], Some(fiber.bus.grace.reload));
+        }
+        Ok(Switched { mounted: self.mounted, old: self.old })
+    }
+}
+
+/// A new version that was switched in.
+#[derive(Debug)]
+pub struct Switched<P> {
+    mounted: Mounted<P>,
+    old: Option<Fiber>,
+}
+
+impl<P: Plugin> Switched<P> {
+    /// The new version.
+    pub fn mounted(&self) -> &Mounted<P> {
+        &self.mounted
+    }
+
+    /// Waits until the old version is quiet and gone.
+    ///
+    /// # Errors
+    ///
+    /// What of it would not end. Cancel safe: it goes on without the waiter.
+    pub async fn old_gone(&self) -> Result<(), DisposeError> {
+        match &self.old {
+            Some(old) => old.dispose().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn subtree(bus: &crate::bus::Bus, top: &Arc<FiberInner>) -> Vec<Arc<FiberInner>> {
+    bus.fibers().into_iter().filter(|it| it.is_within(top.id)).collect()
+}
+
+/// The one step. While it runs no list of the events concerned changes, no dispatch that needs a new snapshot of them
+/// begins, and no fiber is mounted below either version.
+fn switch(new: &Arc<FiberInner>, old: Option<&Arc<FiberInner>>) {
+    let bus = &new.bus;
+    let mut retired = Vec::new();
+    {
+        let _tree = lock(&bus.tree);
+        let coming = subtree(bus, new);
+        let going = old.map(|it| subtree(bus, it)).unwrap_or_default();
+        let mut cells = BTreeMap::new();
+        for fiber in coming.iter().chain(&going) {
+            let Some(activation) = fiber.activation() else { continue };
+            activation.visit(|leaf| {
+                if let Leaf::Hook(head) = leaf {
+                    cells.insert(head.cell.event_cell() as usize, head.cell.clone());
+                }
+            });
+        }
+        // In order of address, so that two switches cannot hold each other up.
+        let mut locked: Vec<_> = cells.values().map(|it| it.lock()).collect();
+        for cell in &mut locked {
+            cell.invalidate(&mut retired);
+        }
+        bus.registry.switch(&coming, &going);
+        for fiber in &going {
+            fiber.visible.store(false, Ordering::Release);
+        }
+        for fiber in &coming {
+            fiber.visible.store(true, Ordering::Release);
+        }
+    }
+    bus.rows.retire(retired);
+    bus.registry.notify_all();
+}

@@ -1,0 +1,315 @@
+//! Who provides which service in which realm, and who needs it.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::bus::lock;
+use crate::context::{Context, View};
+use crate::dispatch;
+use crate::fault::BusError;
+use crate::fiber::{FiberInner, FiberState};
+use crate::inject::{NeedList, Resolved};
+use crate::internal::InternalService;
+use crate::service::{ProvidedInner, Service};
+
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    entries: HashMap<(u32, u64), Entry>,
+    /// Which slot has a service name, so that a second trait of that name is refused.
+    names: HashMap<&'static str, (u32, &'static str)>,
+    realms: HashMap<String, u64>,
+    last_realm: u64,
+    last_id: u64,
+    dependants: Vec<Weak<FiberInner>>,
+}
+
+#[derive(Default)]
+struct Entry {
+    current: Option<Arc<ProvidedInner>>,
+    /// Provided by fibers that are prepared in the wings.
+    hidden: Vec<Arc<ProvidedInner>>,
+    /// Withdrawn providers whose calls have not ended: the service is not available until they have.
+    draining: usize,
+    last: Weak<ProvidedInner>,
+}
+
+/// Why a need is not met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Absence {
+    NotProvided,
+    Draining,
+    ProviderNotActive(Arc<str>, FiberState),
+    Refused(Arc<str>),
+}
+
+impl Registry {
+    pub(crate) fn new_realm(&self) -> u64 {
+        let mut inner = lock(&self.0);
+        inner.last_realm += 1;
+        inner.last_realm
+    }
+
+    pub(crate) fn realm_named(&self, label: &str) -> u64 {
+        let mut inner = lock(&self.0);
+        if let Some(realm) = inner.realms.get(label) {
+            return *realm;
+        }
+        inner.last_realm += 1;
+        let realm = inner.last_realm;
+        inner.realms.insert(label.to_owned(), realm);
+        realm
+    }
+
+    pub(crate) fn add_dependant(&self, fiber: &Arc<FiberInner>) {
+        lock(&self.0).dependants.push(Arc::downgrade(fiber));
+    }
+
+    pub(crate) fn forget_dependant(&self, fiber: &Arc<FiberInner>) {
+        lock(&self.0).dependants.retain(|it| it.strong_count() > 0 && !std::ptr::eq(it.as_ptr(), Arc::as_ptr(fiber)));
+    }
+
+    pub(crate) fn provide<T: Service + ?Sized>(
+        &self,
+        context: &Context,
+        value: Arc<T>,
+        check: Option<Box<dyn Fn(&Context) -> bool + Send + Sync>>,
+    ) -> Result<Arc<ProvidedInner>, BusError> {
+        let descriptor = T::__descriptor();
+        let slot = descriptor.slot();
+        let key = (slot, context.view().realm(slot));
+        let hidden = !context.fiber_inner().is_visible();
+        let provided = {
+            let mut inner = lock(&self.0);
+            let first = *inner.names.entry(descriptor.name).or_insert((slot, descriptor.type_path));
+            if first.0 != slot {
+                return Err(BusError::ServiceClash { service: T::NAME, first: first.1, second: descriptor.type_path });
+            }
+            let id = inner.last_id + 1;
+            let entry = inner.entries.entry(key).or_default();
+            let taken = if hidden {
+                entry.hidden.iter().find(|it| it.wing() == wing(context.fiber_inner()))
+            } else {
+                entry.current.as_ref()
+            };
+            if let Some(taken) = taken {
+                return Err(BusError::ServiceTaken { service: T::NAME, owner: taken.owner.name.clone() });
+            }
+            // The run that withdrew it provides it again, and its calls were never closed: it never went.
+            let again = entry
+                .last
+                .upgrade()
+                .filter(|it| Arc::ptr_eq(&it.owner, context.activation()) && !it.gate().is_closed() && !hidden);
+            let id = again.as_ref().map_or(id, |it| it.id);
+            let provided = ProvidedInner::new(context, value, check, again.as_deref(), id);
+            context.activation().adopt(provided.clone(), || format!("service `{}`", T::NAME))?;
+            if let Some(before) = again {
+                before.revived.store(true, Ordering::Release);
+                entry.draining -= 1;
+            }
+            if hidden {
+                entry.hidden.push(provided.clone());
+            } else {
+                entry.current = Some(provided.clone());
+            }
+            inner.last_id = inner.last_id.max(id);
+            provided
+        };
+        self.changed(&provided, Some(provided.owner.name.clone()));
+        Ok(provided)
+    }
+
+    /// Takes a provider out; returns the fibers that captured it.
+    pub(crate) fn withdraw(&self, provided: &ProvidedInner, causes: &[u64]) -> Vec<Arc<FiberInner>> {
+        let dependants = {
+            let mut inner = lock(&self.0);
+            let entry = inner.entries.entry((provided.slot, provided.realm)).or_default();
+            entry.hidden.retain(|it| !std::ptr::eq(&**it, provided));
+            if let Some(current) = entry.current.take_if(|it| std::ptr::eq(&**it, provided)) {
+                entry.last = Arc::downgrade(&current);
+            }
+            entry.draining += 1;
+            inner.needing(provided.slot)
+        };
+        let users: Vec<_> = dependants.into_iter().filter(|it| it.uses(provided.id)).collect();
+        for user in &users {
+            user.add_causes(causes);
+        }
+        self.changed(provided, None);
+        users
+    }
+
+    /// The calls of a withdrawn provider have ended: whoever provides the service now becomes available.
+    pub(crate) fn drained(&self, provided: &ProvidedInner) {
+        {
+            let mut inner = lock(&self.0);
+            let key = (provided.slot, provided.realm);
+            if let Some(entry) = inner.entries.get_mut(&key) {
+                entry.draining -= 1;
+                if entry.draining == 0 && entry.current.is_none() && entry.hidden.is_empty() {
+                    inner.entries.remove(&key);
+                }
+            }
+        }
+        self.notify(provided.slot);
+    }
+
+    fn changed(&self, provided: &ProvidedInner, provider: Option<Arc<str>>) {
+        if let Some(fiber) = provided.fiber.upgrade() {
+            dispatch::emit(fiber.emitter(), &InternalService { service: provided.descriptor, provider });
+        }
+        self.notify(provided.slot);
+    }
+
+    /// Has every fiber that needs the service look at its needs again.
+    pub(crate) fn notify(&self, slot: u32) {
+        let dependants = lock(&self.0).needing(slot);
+        for fiber in dependants {
+            fiber.kick();
+        }
+    }
+
+    /// Has every fiber with needs look at them again.
+    pub(crate) fn notify_all(&self) {
+        let all: Vec<_> = lock(&self.0).dependants.iter().filter_map(Weak::upgrade).collect();
+        for fiber in all {
+            fiber.kick();
+        }
+    }
+
+    /// A fiber that may provide services became active or ceased to be.
+    pub(crate) fn provider_changed(&self, provider: &Arc<FiberInner>) {
+        let dependants: Vec<_> = {
+            let inner = lock(&self.0);
+            let provides = |it: &&Arc<ProvidedInner>| std::ptr::eq(it.fiber.as_ptr(), Arc::as_ptr(provider));
+            let all = inner.entries.values().flat_map(|it| it.current.iter().chain(&it.hidden));
+            let slots: Vec<_> = all.filter(provides).map(|it| it.slot).collect();
+            slots.into_iter().flat_map(|slot| inner.needing(slot)).collect()
+        };
+        for fiber in dependants {
+            fiber.kick();
+        }
+    }
+
+    /// The provider of a service for somebody, or why there is none.
+    pub(crate) fn find(&self, fiber: &Arc<FiberInner>, view: &View, slot: u32) -> Result<Arc<ProvidedInner>, Absence> {
+        let provided = {
+            let inner = lock(&self.0);
+            let entry = inner.entries.get(&(slot, view.realm(slot))).ok_or(Absence::NotProvided)?;
+            let own_wing = wing(fiber);
+            let hidden = own_wing.and_then(|_| entry.hidden.iter().find(|it| it.wing() == own_wing));
+            match hidden {
+                Some(hidden) => hidden.clone(),
+                None if entry.draining > 0 => return Err(Absence::Draining),
+                None => entry.current.clone().ok_or(Absence::NotProvided)?,
+            }
+        };
+        let Some(owner) = provided.fiber.upgrade() else { return Err(Absence::NotProvided) };
+        let state = owner.state();
+        if state != FiberState::Active {
+            return Err(Absence::ProviderNotActive(owner.name.clone(), state));
+        }
+        if let Some(check) = &provided.check {
+            let activation = fiber.activation().unwrap_or_else(|| crate::fiber::Activation::new(fiber));
+            let context = Context::new(fiber.clone(), activation, fiber.view.clone());
+            if !crate::pool::guarded(|| check(&context)).unwrap_or(false) {
+                return Err(Absence::Refused(owner.name.clone()));
+            }
+        }
+        Ok(provided)
+    }
+
+    pub(crate) fn look_up(&self, fiber: &Arc<FiberInner>, view: &View, slot: u32) -> Option<Arc<ProvidedInner>> {
+        self.find(fiber, view, slot).ok()
+    }
+
+    /// The provider whatever state it is in.
+    pub(crate) fn look_up_loading(&self, view: &View, slot: u32) -> Option<Arc<ProvidedInner>> {
+        let inner = lock(&self.0);
+        inner.entries.get(&(slot, view.realm(slot)))?.current.clone()
+    }
+
+    /// Numbers of the providers of all needs; none when a required one is missing.
+    pub(crate) fn providers(&self, fiber: &Arc<FiberInner>, needs: &NeedList) -> Option<Vec<u64>> {
+        needs
+            .iter()
+            .map(|need| match self.find(fiber, &fiber.view, need.slot) {
+                Ok(provided) => Some(provided.id),
+                Err(_) if need.required => None,
+                Err(_) => Some(0),
+            })
+            .collect()
+    }
+
+    /// The providers with these numbers, if they are there still.
+    pub(crate) fn capture(&self, fiber: &Arc<FiberInner>, needs: &NeedList, ids: &[u64]) -> Option<Resolved> {
+        let found = needs.iter().zip(ids).map(|(need, id)| {
+            let provided = self.look_up(fiber, &fiber.view, need.slot);
+            let found = provided.as_ref().map_or(0, |it| it.id);
+            (found == *id).then_some((need.slot, provided))
+        });
+        found.collect::<Option<Vec<_>>>().map(Resolved)
+    }
+
+    /// Makes what the fibers in `new` provide current, in place of what those in `old` do.
+    pub(crate) fn switch(&self, new: &[Arc<FiberInner>], old: &[Arc<FiberInner>]) {
+        let mut inner = lock(&self.0);
+        for entry in inner.entries.values_mut() {
+            entry.current.take_if(|it| it.is_of(old));
+            if let Some(at) = entry.hidden.iter().position(|it| it.is_of(new)) {
+                let coming = entry.hidden.swap_remove(at);
+                entry.current.get_or_insert(coming);
+            }
+        }
+    }
+
+    /// Every provided service: descriptor, realm, provider.
+    pub(crate) fn all(&self) -> Vec<Arc<ProvidedInner>> {
+        let inner = lock(&self.0);
+        let mut all: Vec<_> =
+            inner.entries.values().flat_map(|it| it.current.iter().chain(&it.hidden)).cloned().collect();
+        all.sort_by_key(|it| (it.descriptor.name, it.realm, it.id));
+        all
+    }
+}
+
+impl Inner {
+    fn needing(&self, slot: u32) -> Vec<Arc<FiberInner>> {
+        let alive = self.dependants.iter().filter_map(Weak::upgrade);
+        alive.filter(|it| it.instance.as_ref().is_some_and(|it| it.needs().iter().any(|it| it.slot == slot))).collect()
+    }
+}
+
+/// The topmost fiber in the wings above this one; none for what is visible.
+fn wing(fiber: &Arc<FiberInner>) -> Option<u64> {
+    let mut at = Some(fiber);
+    let mut wing = None;
+    while let Some(fiber) = at {
+        if !fiber.is_visible() {
+            wing = Some(fiber.id);
+        }
+        at = fiber.parent.as_ref();
+    }
+    wing
+}
+
+impl ProvidedInner {
+    fn wing(&self) -> Option<u64> {
+        wing(&self.fiber.upgrade()?)
+    }
+
+    fn is_of(&self, fibers: &[Arc<FiberInner>]) -> bool {
+        fibers.iter().any(|it| std::ptr::eq(Arc::as_ptr(it), self.fiber.as_ptr()))
+    }
+}
+
+impl FiberInner {
+    /// Whether the present run captured this provision, or will have when it has loaded.
+    pub(crate) fn uses(&self, id: u64) -> bool {
+        let life = lock(&self.life);
+        life.captured.as_ref().is_some_and(|it| it.0.iter().any(|(_, it)| it.as_ref().is_some_and(|it| it.id == id)))
+    }
+}

@@ -1,0 +1,253 @@
+//! A runtime for tests: one thread, a clock that stands still, and no chance.
+//!
+//! Tasks run in the order they were woken. When nothing can run the clock jumps to the next timer, so a test that sleeps
+//! for an hour takes no time, and runs the same way each time.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, SystemTime};
+
+use linn_bus::{BoxFuture, Clock, Executor, Grace, Root, Seams, SeededIds};
+
+/// Executor and clock in one. Clone it to keep a handle beside the root.
+#[derive(Clone, Default)]
+pub struct TestRuntime(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    now: Duration,
+    next: u64,
+    tasks: BTreeMap<u64, Option<BoxFuture<'static, ()>>>,
+    ready: VecDeque<u64>,
+    timers: BinaryHeap<Reverse<(Duration, u64)>>,
+    sleepers: BTreeMap<u64, Waker>,
+}
+
+/// The task that a test's own future is.
+const MAIN: u64 = 0;
+
+impl std::fmt::Debug for TestRuntime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestRuntime").field("now", &self.0.state().now).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct TaskWaker {
+    shared: Arc<Shared>,
+    task: u64,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.shared.state();
+        if !state.ready.contains(&self.task) {
+            state.ready.push_back(self.task);
+        }
+        drop(state);
+        self.shared.woken.notify_all();
+    }
+}
+
+impl TestRuntime {
+    /// A runtime at time zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The seams of this runtime; ids come from the seed 0.
+    pub fn seams(&self) -> Seams {
+        Seams { executor: Arc::new(self.clone()), clock: Arc::new(self.clone()), ids: Arc::new(SeededIds::new(0)) }
+    }
+
+    /// A bus on this runtime, with the default grace periods.
+    pub fn root(&self) -> Root {
+        Root::new(self.seams())
+    }
+
+    /// A bus on this runtime.
+    pub fn root_with_grace(&self, grace: Grace) -> Root {
+        Root::with_grace(self.seams(), grace)
+    }
+
+    /// Runs `future` and every task until `future` is ready. When nothing can run the clock jumps to the next timer.
+    ///
+    /// # Panics
+    ///
+    /// When nothing can run, no timer is left, and no other thread wakes anything for 10 s: the test waits for something
+    /// that will not happen.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = std::pin::pin!(future);
+        let main = self.waker(MAIN);
+        self.0.state().ready.push_back(MAIN);
+        loop {
+            let Some(task) = self.next_ready() else { continue };
+            if task == MAIN {
+                if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&main)) {
+                    return value;
+                }
+            } else {
+                self.run(task);
+            }
+        }
+    }
+
+    fn next_ready(&self) -> Option<u64> {
+        let mut state = self.0.state();
+        if let Some(task) = state.ready.pop_front() {
+            return Some(task);
+        }
+        if let Some(Reverse((at, timer))) = state.timers.pop() {
+            let waker = state.sleepers.remove(&timer)?;
+            state.now = state.now.max(at);
+            drop(state);
+            waker.wake();
+            return None;
+        }
+        let (state, timeout) = self
+            .0
+            .woken
+            .wait_timeout_while(state, Duration::from_secs(10), |it| it.ready.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(state);
+        assert!(!timeout.timed_out(), "nothing can run and no timer is left: the test waits for what will not happen");
+        None
+    }
+
+    fn run(&self, task: u64) {
+        let Some(Some(mut future)) = self.0.state().tasks.get_mut(&task).map(Option::take) else { return };
+        let waker = self.waker(task);
+        // The bus catches what panics; anything else is a fault of the test's own task and must not be lost.
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
+        match polled {
+            Ok(Poll::Pending) => {
+                if let Some(place) = self.0.state().tasks.get_mut(&task) {
+                    *place = Some(future);
+                }
+            }
+            Ok(Poll::Ready(())) => {
+                drop(self.0.state().tasks.remove(&task));
+                drop(future);
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    fn waker(&self, task: u64) -> Waker {
+        Arc::new(TaskWaker { shared: self.0.clone(), task }).into()
+    }
+
+    /// Tasks that have not ended.
+    pub fn n_tasks(&self) -> usize {
+        self.0.state().tasks.len()
+    }
+
+    /// Timers that somebody waits for.
+    pub fn n_timers(&self) -> usize {
+        self.0.state().sleepers.len()
+    }
+}
+
+impl Executor for TestRuntime {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        let mut state = self.0.state();
+        state.next += 1;
+        let id = state.next;
+        state.tasks.insert(id, Some(task));
+        state.ready.push_back(id);
+        drop(state);
+        self.0.woken.notify_all();
+    }
+}
+
+impl Clock for TestRuntime {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + self.monotonic()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.state().now
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let until = self.monotonic() + duration;
+        Box::pin(Timer { shared: self.0.clone(), until, id: None })
+    }
+}
+
+struct Timer {
+    shared: Arc<Shared>,
+    until: Duration,
+    id: Option<u64>,
+}
+
+impl Future for Timer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = self.shared.clone();
+        let mut state = shared.state();
+        if state.now >= self.until {
+            return Poll::Ready(());
+        }
+        let id = match self.id {
+            Some(id) => id,
+            None => {
+                state.next += 1;
+                let id = state.next;
+                state.timers.push(Reverse((self.until, id)));
+                self.id = Some(id);
+                id
+            }
+        };
+        state.sleepers.insert(id, cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            drop(self.shared.state().sleepers.remove(&id));
+        }
+    }
+}
+
+/// Runs an asynchronous test on a bus of its own.
+///
+/// ```
+/// use linn_bus::Event;
+///
+/// #[derive(Event)]
+/// #[event(name = "doc/ping", mode = Bail, output = u32)]
+/// struct Ping;
+///
+/// linn_bus_test::run(async |root| {
+///     root.on(|_: &Ping| Some(7)).unwrap();
+///     root.sleep(std::time::Duration::from_secs(3600)).await.unwrap();
+///     assert_eq!(root.bail(&Ping).unwrap(), Some(7));
+/// });
+/// ```
+pub fn run<T>(test: impl AsyncFnOnce(Root) -> T) -> T {
+    let runtime = TestRuntime::new();
+    let root = runtime.root();
+    runtime.block_on(test(root))
+}
