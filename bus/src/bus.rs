@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -19,12 +19,17 @@ use crate::registry::Registry;
 use crate::scope::ScopeKey;
 use crate::seams::Seams;
 
+/// Events whose cells are found without a detour.
+const NEAR: u32 = 256;
+
 /// After so many panics of its listeners a plugin is disabled.
 pub const MAX_PANICS: u32 = 10;
 
 pub(crate) struct Bus {
     pub(crate) rows: Arc<Rows>,
-    events: SlotTable,
+    /// Cells of the events with small numbers, which are nearly all there are.
+    near: [OnceLock<Arc<dyn CellControl>>; NEAR as usize],
+    far: SlotTable,
     /// Which type has an event name, so that a second one is refused.
     event_names: Mutex<HashMap<&'static str, u32>>,
     /// Listeners on `internal/dispatch`.
@@ -62,7 +67,8 @@ impl Bus {
     pub(crate) fn new(seams: Seams, grace: Grace) -> Arc<Self> {
         Arc::new(Self {
             rows: Rows::new(),
-            events: SlotTable::new(),
+            near: [const { OnceLock::new() }; NEAR as usize],
+            far: SlotTable::new(),
             event_names: Mutex::default(),
             observers: AtomicUsize::new(0),
             registry: Registry::default(),
@@ -94,10 +100,18 @@ impl Bus {
         lock(&self.fibers).iter().filter_map(Weak::upgrade).collect()
     }
 
+    #[inline]
+    fn cell(&self, slot: u32) -> Option<&Arc<dyn CellControl>> {
+        match self.near.get(slot as usize) {
+            Some(near) => near.get(),
+            None => self.far.get(slot - NEAR),
+        }
+    }
+
     /// The cell of an event, if anybody ever listened to it on this bus.
     #[inline]
     pub(crate) fn event_cell<E: Event>(&self, slot: u32) -> Option<&EventCell<E>> {
-        let cell = self.events.get(slot)?;
+        let cell = self.cell(slot)?;
         // SAFETY: a slot stands for one event type (see `Event`), and the table of a bus holds, at the slot of `E`, the
         // `EventCell<E>` that `cell_for` put there. Copies of `E` in other libraries are the same declaration built by the
         // same compiler, which the loader checks before it opens a library.
@@ -110,12 +124,17 @@ impl Bus {
             let mut names = lock(&self.event_names);
             let owner = *names.entry(E::NAME).or_insert(slot);
             if owner != slot {
-                let first = self.events.get(owner).map_or("another type", |it| it.type_path());
+                let first = self.cell(owner).map_or("another type", |it| it.type_path());
                 let second = E::descriptor().type_path;
                 return Err(BusError::EventClash { event: E::NAME, first, second });
             }
         }
-        let cell = self.events.get_or_init(slot, || Arc::new(EventCell::<E>::new())).clone();
+        let make = || Arc::new(EventCell::<E>::new()) as Arc<dyn CellControl>;
+        let cell = match self.near.get(slot as usize) {
+            Some(near) => near.get_or_init(make),
+            None => self.far.get_or_init(slot - NEAR, make),
+        };
+        let cell = cell.clone();
         // SAFETY: as in `event_cell`; the count moves from the erased to the typed pointer.
         Ok(unsafe { Arc::from_raw(Arc::into_raw(cell).cast::<EventCell<E>>()) })
     }
@@ -146,14 +165,14 @@ impl Bus {
         slot: u32,
         event: &Arc<EventCell<E>>,
     ) -> Option<Arc<ScopeCell<E>>> {
-        let cell = key.cells(self)?.get_or_init(slot, || ScopeCell::new(event.clone())).clone();
+        let cell = key.cells_to_fill(self)?.get_or_init(slot, || ScopeCell::new(event.clone())).clone();
         // SAFETY: as in `scope_cell`; the count moves from the erased to the typed pointer.
         Some(unsafe { Arc::from_raw(Arc::into_raw(cell).cast::<ScopeCell<E>>()) })
     }
 
     /// Event cells for listings.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &Arc<dyn CellControl>> {
-        self.events.iter()
+        self.near.iter().filter_map(OnceLock::get).chain(self.far.iter())
     }
 
     #[inline(always)]
@@ -218,7 +237,7 @@ impl Bus {
 
     /// Names for the slots of frames.
     pub(crate) fn slot_name(&self, slot: u32) -> &'static str {
-        self.events.get(slot).map_or("task or service call", |it| it.name())
+        self.cell(slot).map_or("task or service call", |it| it.name())
     }
 }
 

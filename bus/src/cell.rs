@@ -120,7 +120,9 @@ impl<E: Event> Listeners<E> {
         }
         let index = u32::try_from(self.hooks.len()).expect("fewer than 2^32 listeners");
         hook.head().index.store(index, Ordering::Relaxed);
-        self.sorted = false;
+        // Mostly the newest comes last, and there is nothing to sort.
+        let last = self.hooks.last().and_then(Option::as_ref);
+        self.sorted &= last.is_none_or(|last| dispatch_order::<E>(last.head(), hook.head()).is_lt());
         self.hooks.push(Some(hook));
     }
 
@@ -131,10 +133,11 @@ impl<E: Event> Listeners<E> {
         }
         self.holes += 1;
         let hook = hook.take();
-        if self.holes == self.hooks.len() {
-            self.hooks.clear();
-            self.holes = 0;
+        // The last place is never a hole.
+        while self.hooks.pop_if(|it| it.is_none()).is_some() {
+            self.holes -= 1;
         }
+        self.sorted |= self.hooks.is_empty();
         hook
     }
 

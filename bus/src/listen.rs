@@ -8,7 +8,7 @@ use crate::dispatch::Next;
 use crate::event::{Bail, Emit, Event, Mode, Parallel, Serial, Waterfall};
 use crate::fault::Fault;
 use crate::hook::{Hook, HookControl, HookHead};
-use crate::pool::{self, Finish, Started};
+use crate::pool::{self, Finish, Panicked, Started};
 
 /// What one listener said: nothing, an answer, or a fault.
 pub(crate) type Outcome<E> = Result<Option<<E as Event>::Output>, Fault>;
@@ -111,6 +111,10 @@ where
     fn finish(answer: R) -> Outcome<E> {
         <E::Mode as Answers<E, R, K>>::outcome(answer)
     }
+    #[cold]
+    fn panicked(panic: Panicked) -> Outcome<E> {
+        Err(Fault::panicked(panic))
+    }
 }
 
 /// Starts one asynchronous listener where the type of its future is known. Handed to the code that [`listener!`](crate::listener) writes.
@@ -133,7 +137,7 @@ impl<'a, E: Event> Starter<'a, '_, '_, E> {
 
 #[inline]
 fn ready<'a, E: Event>(call: impl FnOnce() -> Outcome<E>) -> Begun<'a, E> {
-    Begun(Started::Ready(pool::guarded(call)))
+    Begun(Started::Ready(pool::guarded(call).unwrap_or_else(|panic| Err(Fault::panicked(panic)))))
 }
 
 /// What a body needs to be to be stored for an event of some mode.

@@ -151,11 +151,11 @@ pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
 }
 
 struct Vtable<T: 'static> {
-    poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<Result<T, Panicked>>,
+    poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<T>,
     drop: unsafe fn(NonNull<u8>),
 }
 
-/// A pending future in a pooled block, without its type. A panic in it comes out as the text of the panic.
+/// A pending future in a pooled block, without its type. A panic in it comes out as what its [`Finish`] makes of it.
 pub(crate) struct ErasedFuture<'a, T: 'static> {
     block: NonNull<u8>,
     vtable: &'static Vtable<T>,
@@ -169,15 +169,15 @@ unsafe impl<T> Sync for ErasedFuture<'_, T> {}
 
 /// How far a future got at its first poll.
 pub(crate) enum Started<'a, T: 'static> {
-    /// It ended; `Err` holds the text of a panic.
-    Ready(Result<T, Panicked>),
+    Ready(T),
     Pending(ErasedFuture<'a, T>),
 }
 
-/// Maps the output of a future that is polled in place.
+/// Maps the end of a future that is polled in place.
 pub(crate) trait Finish<R> {
     type Output: 'static;
     fn finish(answer: R) -> Self::Output;
+    fn panicked(panic: Panicked) -> Self::Output;
 }
 
 /// Writes the future that `make` returns into a block and polls it once.
@@ -208,7 +208,10 @@ where
         Ok(Poll::Ready(answer)) => {
             // SAFETY: written above and not dropped yet; not used afterwards.
             let dropped = unsafe { drop_and_give_back::<F>(block, layout) };
-            Started::Ready(dropped.map(|()| M::finish(answer)))
+            Started::Ready(match dropped {
+                Ok(()) => M::finish(answer),
+                Err(panic) => M::panicked(panic),
+            })
         }
         Err(text) => {
             // The text of a second panic, in the drop, has been seen by the panic hook; the first one is the cause.
@@ -219,7 +222,7 @@ where
                 // SAFETY: the block is ours and holds nothing.
                 unsafe { give_back(block, layout) };
             }
-            Started::Ready(Err(text))
+            Started::Ready(M::panicked(text))
         }
     }
 }
@@ -243,7 +246,7 @@ unsafe fn drop_and_give_back<F>(block: NonNull<u8>, layout: Layout) -> Result<()
 /// # Safety
 ///
 /// `block` holds a live, pinned `F`.
-unsafe fn poll_in_place<F, M>(block: NonNull<u8>, cx: &mut Context<'_>) -> Poll<Result<M::Output, Panicked>>
+unsafe fn poll_in_place<F, M>(block: NonNull<u8>, cx: &mut Context<'_>) -> Poll<M::Output>
 where
     F: Future,
     M: Finish<F::Output>,
@@ -252,8 +255,8 @@ where
     let future = unsafe { Pin::new_unchecked(block.cast::<F>().as_mut()) };
     match guarded(|| future.poll(cx)) {
         Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(answer)) => Poll::Ready(Ok(M::finish(answer))),
-        Err(text) => Poll::Ready(Err(text)),
+        Ok(Poll::Ready(answer)) => Poll::Ready(M::finish(answer)),
+        Err(panic) => Poll::Ready(M::panicked(panic)),
     }
 }
 
@@ -268,7 +271,7 @@ unsafe fn drop_in_place<F>(block: NonNull<u8>) {
 
 impl<T> ErasedFuture<'_, T> {
     #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Panicked>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
         // SAFETY: the block holds the future from `start` until `drop`, and `&mut self` makes the access exclusive.
         unsafe { (self.vtable.poll)(self.block, cx) }
     }

@@ -1,6 +1,6 @@
 //! Scopes: who hears what, and a lifetime of their own.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::bus::Bus;
 use crate::cell::SlotTable;
@@ -20,19 +20,28 @@ struct KeyInner {
     bus: Weak<Bus>,
     id: u64,
     /// The scope's own listeners, by event.
-    cells: SlotTable,
+    cells: OnceLock<Box<SlotTable>>,
 }
 
 impl ScopeKey {
     pub(crate) fn new(bus: &Arc<Bus>) -> Self {
         let id = bus.seams.ids.next_u64();
-        Self(Arc::new(KeyInner { bus: Arc::downgrade(bus), id, cells: SlotTable::new() }))
+        Self(Arc::new(KeyInner { bus: Arc::downgrade(bus), id, cells: OnceLock::new() }))
     }
 
     /// The table of the scope, on the bus that minted the key; on any other bus nobody ever listened in this scope.
     #[inline]
     pub(crate) fn cells(&self, bus: &Bus) -> Option<&SlotTable> {
-        std::ptr::eq(self.0.bus.as_ptr(), bus).then_some(&self.0.cells)
+        if self.is_of(bus) { self.0.cells.get().map(|it| &**it) } else { None }
+    }
+
+    /// The same, made for the first listener.
+    pub(crate) fn cells_to_fill(&self, bus: &Bus) -> Option<&SlotTable> {
+        self.is_of(bus).then(|| &**self.0.cells.get_or_init(|| Box::new(SlotTable::new())))
+    }
+
+    fn is_of(&self, bus: &Bus) -> bool {
+        std::ptr::eq(self.0.bus.as_ptr(), bus)
     }
 }
 

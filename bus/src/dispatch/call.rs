@@ -6,9 +6,10 @@ use std::task::{Context, Poll};
 use crate::bus::{Bus, Parked};
 use crate::event::Event;
 use crate::fault::{Cause, ListenerError};
+use crate::frames::Row;
 use crate::hook::{Claim, HookHead};
 use crate::listen::{Begun, Outcome};
-use crate::pool::{ErasedFuture, Panicked, Started};
+use crate::pool::{ErasedFuture, Started};
 
 /// What a listener came to.
 pub(crate) type Answer<E> = Result<Option<<E as Event>::Output>, ListenerError>;
@@ -25,12 +26,12 @@ pub(crate) enum Progress<'a, E: Event> {
 #[inline]
 pub(crate) fn start<'a, E: Event>(
     bus: &'a Arc<Bus>,
+    row: &Row,
     head: &'a HookHead,
     slot: u32,
     cx: &mut Context<'_>,
     begin: impl FnOnce(&mut Context<'_>) -> Begun<'a, E>,
 ) -> Progress<'a, E> {
-    let row = bus.rows.row();
     let gate = &head.core.gate;
     let Some(depth) = row.enter(&bus.rows, gate, slot) else { return Progress::Skipped };
     let progress = match head.claim() {
@@ -43,7 +44,7 @@ pub(crate) fn start<'a, E: Event>(
                 Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
                 Started::Pending(future) => {
                     gate.add_pending();
-                    Progress::Pending(Running { bus, head, slot, future: Some(future), parked: None })
+                    Progress::Pending(Running { bus, head, slot, future: Some(future) })
                 }
             }
         }
@@ -53,12 +54,8 @@ pub(crate) fn start<'a, E: Event>(
 }
 
 #[inline]
-fn answer<E: Event>(bus: &Arc<Bus>, head: &HookHead, outcome: Result<Outcome<E>, Panicked>) -> Answer<E> {
-    match outcome {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(fault)) => Err(bus.failed::<E>(head, fault)),
-        Err(text) => Err(bus.failed::<E>(head, crate::Fault::panicked(text))),
-    }
+fn answer<E: Event>(bus: &Arc<Bus>, head: &HookHead, outcome: Outcome<E>) -> Answer<E> {
+    outcome.map_err(|fault| bus.failed::<E>(head, fault))
 }
 
 /// A listener that waits for something. Counted on its gate until it ends or is dropped.
@@ -67,10 +64,9 @@ pub(crate) struct Running<'a, E: Event> {
     head: &'a HookHead,
     slot: u32,
     future: Option<ErasedFuture<'a, Outcome<E>>>,
-    parked: Option<Parked<'a>>,
 }
 
-impl<E: Event> Running<'_, E> {
+impl<'a, E: Event> Running<'a, E> {
     /// Polls the listener. Once its plugin is unloaded and the grace period is over, the future is dropped instead.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer<E>> {
         let Some(future) = &mut self.future else { return Poll::Pending };
@@ -87,16 +83,14 @@ impl<E: Event> Running<'_, E> {
             gate.sub_pending();
         }
         row.leave(&self.bus.rows, depth);
-        if polled.is_ready() {
-            self.parked = None;
-        }
         polled
     }
 
-    /// Asks to be polled when the plugin's grace period is over, whatever the listener waits for.
-    pub(crate) fn park(&mut self, cx: &Context<'_>) {
+    /// Asks to be polled when the plugin's grace period is over, whatever the listener waits for. The place may serve
+    /// several listeners of one task.
+    pub(crate) fn park(&self, parked: &mut Option<Parked<'a>>, cx: &Context<'_>) {
         let (bus, head) = (self.bus, self.head);
-        self.parked.get_or_insert_with(|| Parked::new(bus, &head.core.gate, E::NAME)).set(cx.waker());
+        parked.get_or_insert_with(|| Parked::new(bus, &head.core.gate, E::NAME)).set(cx.waker());
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use super::call::{Answer, Progress, Running, start};
 use super::{Emitter, MAX_NESTING, is_internal};
+use crate::bus::Parked;
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::{ListenerError, ListenerErrors};
 
@@ -28,51 +29,83 @@ where
         emitter.check_nesting::<E>(slot, depth)?;
     }
     let mut errors: Vec<(usize, ListenerError)> = Vec::new();
-    let mut waiting: Vec<Waiting<'_, E>> = Vec::new();
-    let mut many: FuturesUnordered<Waiting<'_, E>> = FuturesUnordered::new();
+    let mut waiting = Set::Few(Vec::new());
+    let mut parked = None;
     let mut started = false;
     poll_fn(|cx| {
-        if !started {
-            started = true;
+        if !std::mem::replace(&mut started, true) {
+            let row = emitter.bus.rows.row();
+            let mut few = Vec::new();
             for (place, entry) in snapshot.iter().enumerate() {
                 let object = E::Mode::object(&entry.hook);
-                match start(emitter.bus, entry.head(), slot, cx, |cx| object.start(event, cx)) {
+                match start(emitter.bus, row, entry.head(), slot, cx, |cx| object.start(event, cx)) {
                     Progress::Skipped | Progress::Ready(Ok(_)) => {}
                     Progress::Ready(Err(error)) => errors.push((place, error)),
                     Progress::Pending(running) => {
-                        if waiting.is_empty() {
-                            waiting.reserve_exact(snapshot.len() - place);
+                        if few.is_empty() {
+                            few.reserve_exact(snapshot.len() - place);
                         }
-                        waiting.push(Waiting { place, running });
+                        few.push(Waiting { place, running });
                     }
                 }
             }
-            if waiting.len() > POLLED_TOGETHER {
-                many.extend(waiting.drain(..));
+            if few.is_empty() {
+                return Poll::Ready(());
             }
-        } else {
-            waiting.retain_mut(|it| match it.running.poll(cx) {
-                Poll::Pending => true,
-                Poll::Ready(answer) => {
-                    errors.extend(answer.err().map(|error| (it.place, error)));
-                    false
-                }
-            });
+            few[0].running.park(&mut parked, cx);
+            waiting = Set::new(few);
+            if let Set::Few(_) = &waiting {
+                return Poll::Pending;
+            }
         }
-        while let Poll::Ready(Some((place, answer))) = Pin::new(&mut many).poll_next(cx) {
-            errors.extend(answer.err().map(|error| (place, error)));
+        let polled = waiting.poll(cx, |place, answer| errors.extend(answer.err().map(|error| (place, error))));
+        if polled.is_pending()
+            && let Set::Few(few) = &waiting
+            && let Some(first) = few.first()
+        {
+            first.running.park(&mut parked, cx);
         }
-        if waiting.is_empty() && many.is_empty() {
-            return Poll::Ready(());
-        }
-        if let Some(first) = waiting.first_mut() {
-            first.running.park(cx);
-        }
-        Poll::Pending
+        polled
     })
     .await;
     errors.sort_by_key(|(place, _)| *place);
     ListenerErrors::check(errors.into_iter().map(|(_, error)| error).collect())
+}
+
+/// The listeners that wait.
+enum Set<'a, E: Event> {
+    Few(Vec<Waiting<'a, E>>),
+    Many(FuturesUnordered<Parking<'a, E>>),
+}
+
+impl<'a, E: Event> Set<'a, E> {
+    fn new(waiting: Vec<Waiting<'a, E>>) -> Self {
+        if waiting.len() <= POLLED_TOGETHER {
+            return Self::Few(waiting);
+        }
+        Self::Many(waiting.into_iter().map(|waiting| Parking { waiting, parked: None }).collect())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, mut ended: impl FnMut(usize, Answer<E>)) -> Poll<()> {
+        match self {
+            Self::Few(few) => {
+                few.retain_mut(|it| match it.running.poll(cx) {
+                    Poll::Pending => true,
+                    Poll::Ready(answer) => {
+                        ended(it.place, answer);
+                        false
+                    }
+                });
+                if few.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+            }
+            Self::Many(many) => loop {
+                match ready!(Pin::new(&mut *many).poll_next(cx)) {
+                    Some((place, answer)) => ended(place, answer),
+                    None => return Poll::Ready(()),
+                }
+            },
+        }
+    }
 }
 
 /// A listener that waits, with its place in the order of the listeners.
@@ -81,15 +114,21 @@ struct Waiting<'a, E: Event> {
     running: Running<'a, E>,
 }
 
-impl<E: Event> Future for Waiting<'_, E> {
+/// A listener with a waker of its own, which must be known where its plugin goes.
+struct Parking<'a, E: Event> {
+    waiting: Waiting<'a, E>,
+    parked: Option<Parked<'a>>,
+}
+
+impl<E: Event> Future for Parking<'_, E> {
     type Output = (usize, Answer<E>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let place = self.place;
-        let polled = self.running.poll(cx).map(|answer| (place, answer));
+        let Parking { waiting, parked } = &mut *self;
+        let polled = waiting.running.poll(cx);
         if polled.is_pending() {
-            self.running.park(cx);
+            waiting.running.park(parked, cx);
         }
-        polled
+        polled.map(|answer| (waiting.place, answer))
     }
 }

@@ -24,12 +24,14 @@ where
     // The listener that waits, and the place of the next one.
     let mut running: Option<Running<'_, E>> = None;
     let mut at = 0;
+    let mut parked = None;
     poll_fn(|cx| {
+        let row = emitter.bus.rows.row();
         loop {
             let answer: Answer<E> = match &mut running {
                 Some(waiting) => match waiting.poll(cx) {
                     Poll::Pending => {
-                        waiting.park(cx);
+                        waiting.park(&mut parked, cx);
                         return Poll::Pending;
                     }
                     Poll::Ready(answer) => {
@@ -41,11 +43,11 @@ where
                     let Some(entry) = snapshot.get(at) else { return Poll::Ready(Ok(None)) };
                     at += 1;
                     let object = E::Mode::object(&entry.hook);
-                    match start(emitter.bus, entry.head(), slot, cx, |cx| object.start(event, cx)) {
+                    match start(emitter.bus, row, entry.head(), slot, cx, |cx| object.start(event, cx)) {
                         Progress::Skipped => continue,
                         Progress::Ready(answer) => answer,
                         Progress::Pending(waiting) => {
-                            running.insert(waiting).park(cx);
+                            running.insert(waiting).park(&mut parked, cx);
                             return Poll::Pending;
                         }
                     }

@@ -6,11 +6,12 @@ use std::task::{Context, Poll};
 
 use super::call::{Progress, Running, start};
 use super::{Emitter, MAX_NESTING, is_internal};
+use crate::bus::Parked;
 use crate::cell::Entry;
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
 use crate::listen::{Answers, Begun, FinishAs, Layer, Outcome};
-use crate::pool::{self, ErasedFuture, Panicked, Started};
+use crate::pool::{self, ErasedFuture, Started};
 
 pub(crate) async fn waterfall<'a, E, D, Fut, K>(
     emitter: Emitter<'a>,
@@ -94,7 +95,7 @@ pub struct Run<'a, E: Event> {
 
 enum State<'a, E: Event> {
     Start,
-    Listener(Running<'a, E>),
+    Listener(Running<'a, E>, Option<Parked<'a>>),
     Default(ErasedFuture<'a, Outcome<E>>),
 }
 
@@ -117,13 +118,13 @@ impl<E: Event> Future for Run<'_, E> {
                     Poll::Pending
                 }
             },
-            State::Listener(running) => running.poll(cx),
+            State::Listener(running, _) => running.poll(cx),
             State::Default(future) => future.poll(cx).map(|outcome| this.next.default_answer(outcome)),
         };
         match answer {
             Poll::Pending => {
-                if let State::Listener(running) = &mut this.state {
-                    running.park(cx);
+                if let State::Listener(running, parked) = &mut this.state {
+                    running.park(parked, cx);
                 }
                 Poll::Pending
             }
@@ -139,15 +140,16 @@ impl<'a, E: Event> Next<'a, E> {
     #[inline]
     fn start(self, cx: &mut Context<'_>) -> Result<super::call::Answer<E>, State<'a, E>> {
         let chain = self.chain;
+        let row = chain.emitter.bus.rows.row();
         let mut at = self.at;
         while let Some(entry) = chain.entries.get(at) {
             at += 1;
             let layer = (chain.layer)(entry);
             let rest = Next { chain, at };
-            match start(chain.emitter.bus, entry.head(), chain.slot, cx, |cx| layer.start(chain.event, rest, cx)) {
+            match start(chain.emitter.bus, row, entry.head(), chain.slot, cx, |cx| layer.start(chain.event, rest, cx)) {
                 Progress::Skipped => {}
                 Progress::Ready(answer) => return Ok(answer),
-                Progress::Pending(running) => return Err(State::Listener(running)),
+                Progress::Pending(running) => return Err(State::Listener(running, None)),
             }
         }
         match (chain.default)(cx).0 {
@@ -156,12 +158,8 @@ impl<'a, E: Event> Next<'a, E> {
         }
     }
 
-    fn default_answer(self, outcome: Result<Outcome<E>, Panicked>) -> super::call::Answer<E> {
-        let fault = match outcome {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(fault)) => fault,
-            Err(text) => crate::Fault::panicked(text),
-        };
-        Err(ListenerError::from_fault(Arc::clone(self.chain.emitter.plugin), E::NAME, fault))
+    fn default_answer(self, outcome: Outcome<E>) -> super::call::Answer<E> {
+        let plugin = self.chain.emitter.plugin;
+        outcome.map_err(|fault| ListenerError::from_fault(Arc::clone(plugin), E::NAME, fault))
     }
 }
