@@ -39,7 +39,7 @@ pub struct About {
 
 #[derive(Event)]
 #[event(name = "bench/unheard", mode = Emit)]
-pub struct Unheard(pub u64);
+pub struct Unheard;
 
 /// A bus that nobody else is on.
 pub fn bus() -> Root {

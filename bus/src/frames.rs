@@ -185,6 +185,18 @@ impl Row {
         depth
     }
 
+    /// Leaves the code that the innermost frame is in and enters that behind `gate`, closed or not.
+    #[inline]
+    pub(crate) fn move_on(&self, rows: &Rows, depth: usize, gate: &Gate) {
+        let frame = self.frame(depth);
+        let before = frame.what.load(Ordering::Relaxed);
+        frame.what.store(gate.mark(), Ordering::Release);
+        self.light_fence();
+        if rows.waiting.load(Ordering::Relaxed) != 0 {
+            rows.left(before);
+        }
+    }
+
     /// Leaves the innermost frame.
     #[inline]
     pub(crate) fn leave(&self, rows: &Rows, depth: usize) {

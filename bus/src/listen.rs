@@ -8,7 +8,7 @@ use crate::dispatch::Next;
 use crate::event::{Bail, Emit, Event, Mode, Parallel, Serial, Waterfall};
 use crate::fault::Fault;
 use crate::hook::{Hook, HookControl, HookHead};
-use crate::pool::{self, Finish, Panicked, Started};
+use crate::pool::{self, Finish, FreeLists, Panicked, Started};
 
 /// What one listener said: nothing, an answer, or a fault.
 pub(crate) type Outcome<E> = Result<Option<<E as Event>::Output>, Fault>;
@@ -22,13 +22,13 @@ pub trait Call<E: Event>: HookControl {
 /// A stored listener of a serial or parallel event.
 #[doc(hidden)]
 pub trait Start<E: Event>: HookControl {
-    fn start<'a>(&'a self, event: &'a E, cx: &mut TaskContext<'_>) -> Begun<'a, E>;
+    fn start<'a>(&'a self, event: &'a E, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E>;
 }
 
 /// A stored listener of a waterfall event.
 #[doc(hidden)]
 pub trait Layer<E: Event>: HookControl {
-    fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, cx: &mut TaskContext<'_>) -> Begun<'a, E>;
+    fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E>;
 }
 
 /// How far a listener got at its first poll.
@@ -121,17 +121,23 @@ where
 #[doc(hidden)]
 pub struct Starter<'a, 'c, 'w, E> {
     cx: &'c mut TaskContext<'w>,
+    free: &'c FreeLists,
     event: PhantomData<&'a E>,
 }
 
-impl<'a, E: Event> Starter<'a, '_, '_, E> {
+impl<'a, 'c, 'w, E: Event> Starter<'a, 'c, 'w, E> {
+    #[inline]
+    pub(crate) fn new(cx: &'c mut TaskContext<'w>, free: &'c FreeLists) -> Self {
+        Self { cx, free, event: PhantomData }
+    }
+
     #[inline]
     pub fn run<Fut, K>(self, make: impl FnOnce() -> Fut) -> Begun<'a, E>
     where
         Fut: Future + Send + 'a,
         E::Mode: Answers<E, Fut::Output, K>,
     {
-        Begun(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(make, self.cx))
+        Begun(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(self.free, make, self.cx))
     }
 }
 
@@ -170,28 +176,28 @@ pub(crate) struct AsAsync<L>(L);
 pub(crate) struct AsLayer<L>(L);
 
 impl<E: Event, L: SyncBody<E>> Start<E> for Hook<AsSync<L>> {
-    fn start<'a>(&'a self, event: &'a E, _: &mut TaskContext<'_>) -> Begun<'a, E> {
+    fn start<'a>(&'a self, event: &'a E, _: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         ready(|| self.body.0.call(event))
     }
 }
 impl<E: Event, L: SyncBody<E>> Layer<E> for Hook<AsSync<L>> {
-    fn start<'a>(&'a self, event: &'a E, _: Next<'a, E>, _: &mut TaskContext<'_>) -> Begun<'a, E> {
+    fn start<'a>(&'a self, event: &'a E, _: Next<'a, E>, _: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         ready(|| self.body.0.call(event))
     }
 }
 impl<E: Event, L: AsyncBody<E>> Start<E> for Hook<AsAsync<L>> {
-    fn start<'a>(&'a self, event: &'a E, cx: &mut TaskContext<'_>) -> Begun<'a, E> {
-        self.body.0.start(event, Starter { cx, event: PhantomData })
+    fn start<'a>(&'a self, event: &'a E, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
+        self.body.0.start(event, starter)
     }
 }
 impl<E: Event, L: AsyncBody<E>> Layer<E> for Hook<AsAsync<L>> {
-    fn start<'a>(&'a self, event: &'a E, _: Next<'a, E>, cx: &mut TaskContext<'_>) -> Begun<'a, E> {
-        self.body.0.start(event, Starter { cx, event: PhantomData })
+    fn start<'a>(&'a self, event: &'a E, _: Next<'a, E>, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
+        self.body.0.start(event, starter)
     }
 }
 impl<E: Event, L: LayerBody<E>> Layer<E> for Hook<AsLayer<L>> {
-    fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, cx: &mut TaskContext<'_>) -> Begun<'a, E> {
-        self.body.0.start(event, next, Starter { cx, event: PhantomData })
+    fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
+        self.body.0.start(event, next, starter)
     }
 }
 

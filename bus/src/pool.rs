@@ -20,29 +20,70 @@ const KEPT: u32 = 64;
 
 struct FreeBlock {
     next: Option<NonNull<FreeBlock>>,
+    /// Blocks on the list from here on.
+    length: u32,
 }
 
-struct FreeLists {
+/// The free blocks of one thread.
+pub(crate) struct FreeLists {
     heads: [Cell<Option<NonNull<FreeBlock>>>; CLASSES.len()],
-    lengths: [Cell<u32>; CLASSES.len()],
 }
 
 thread_local! {
-    static FREE: FreeLists = const {
-        FreeLists { heads: [const { Cell::new(None) }; CLASSES.len()], lengths: [const { Cell::new(0) }; CLASSES.len()] }
-    };
+    static FREE: FreeLists = const { FreeLists { heads: [const { Cell::new(None) }; CLASSES.len()] } };
 }
 
 impl Drop for FreeLists {
     fn drop(&mut self) {
         for (class, head) in self.heads.iter().enumerate() {
             while let Some(block) = head.get() {
-                // SAFETY: blocks on the list are owned by it and hold a `FreeBlock`, written by `give_back`.
+                // SAFETY: blocks on the list are owned by it and hold a `FreeBlock`, written by `put`.
                 head.set(unsafe { block.as_ref() }.next);
                 // SAFETY: a block of this class was allocated with this layout.
                 unsafe { dealloc(block.as_ptr().cast(), class_layout(class)) };
             }
         }
+    }
+}
+
+impl FreeLists {
+    /// Runs `f` with the lists of this thread; with empty ones where the thread is ending.
+    #[inline]
+    pub(crate) fn with<R>(f: impl FnOnce(&Self) -> R) -> R {
+        let mut f = Some(f);
+        let result = FREE.try_with(|free| f.take().map(|f| f(free)));
+        match (result, f) {
+            (Ok(Some(result)), _) => result,
+            (_, Some(f)) => f(&Self { heads: [const { Cell::new(None) }; CLASSES.len()] }),
+            (_, None) => unreachable!("`f` is taken only where it ran"),
+        }
+    }
+
+    #[inline]
+    fn take(&self, class: usize) -> Option<NonNull<u8>> {
+        let block = self.heads[class].get()?;
+        // SAFETY: a block on the list is owned by it and holds a `FreeBlock`.
+        self.heads[class].set(unsafe { block.as_ref() }.next);
+        Some(block.cast())
+    }
+
+    /// # Safety
+    ///
+    /// `block` is of this class and not used afterwards.
+    #[inline]
+    unsafe fn put(&self, block: NonNull<u8>, class: usize) {
+        let next = self.heads[class].get();
+        // SAFETY: as in `take`.
+        let length = next.map_or(0, |it| unsafe { it.as_ref() }.length) + 1;
+        if length > KEPT {
+            // SAFETY: a block of this class was allocated with the layout of its class.
+            unsafe { dealloc(block.as_ptr(), class_layout(class)) };
+            return;
+        }
+        let block = block.cast::<FreeBlock>();
+        // SAFETY: the block is ours, at least 64 bytes long and aligned to 64.
+        unsafe { block.write(FreeBlock { next, length }) };
+        self.heads[class].set(Some(block));
     }
 }
 
@@ -69,19 +110,9 @@ const fn class_of(layout: Layout) -> Option<usize> {
 }
 
 #[inline]
-fn take(layout: Layout) -> NonNull<u8> {
+fn take(free: &FreeLists, layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else { return allocate(layout) };
-    let pooled = FREE.try_with(|free| {
-        let block = free.heads[class].get()?;
-        // SAFETY: a block on the list is owned by it and holds a `FreeBlock`.
-        free.heads[class].set(unsafe { block.as_ref() }.next);
-        free.lengths[class].set(free.lengths[class].get() - 1);
-        Some(block.cast())
-    });
-    match pooled {
-        Ok(Some(block)) => block,
-        _ => allocate(class_layout(class)),
-    }
+    free.take(class).unwrap_or_else(|| allocate(class_layout(class)))
 }
 
 #[cold]
@@ -97,28 +128,15 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 ///
 /// `block` came from [`take`] with the same layout and is not used afterwards.
 #[inline]
-unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
-    let Some(class) = class_of(layout) else {
-        if layout.size() != 0 {
+unsafe fn give_back(free: &FreeLists, block: NonNull<u8>, layout: Layout) {
+    match class_of(layout) {
+        // SAFETY: by contract.
+        Some(class) => unsafe { free.put(block, class) },
+        None if layout.size() != 0 => {
             // SAFETY: blocks without a class come straight from `alloc` with this layout.
             unsafe { dealloc(block.as_ptr(), layout) };
         }
-        return;
-    };
-    let kept = FREE.try_with(|free| {
-        if free.lengths[class].get() >= KEPT {
-            return false;
-        }
-        let block = block.cast::<FreeBlock>();
-        // SAFETY: the block is ours, at least 64 bytes long and aligned to 64.
-        unsafe { block.write(FreeBlock { next: free.heads[class].get() }) };
-        free.heads[class].set(Some(block));
-        free.lengths[class].set(free.lengths[class].get() + 1);
-        true
-    });
-    if kept != Ok(true) {
-        // SAFETY: a block of this class was allocated with the layout of its class.
-        unsafe { dealloc(block.as_ptr(), class_layout(class)) };
+        None => {}
     }
 }
 
@@ -152,7 +170,7 @@ pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
 
 struct Vtable<T: 'static> {
     poll: unsafe fn(NonNull<u8>, &mut Context<'_>) -> Poll<T>,
-    drop: unsafe fn(NonNull<u8>),
+    drop: unsafe fn(&FreeLists, NonNull<u8>),
 }
 
 /// A pending future in a pooled block, without its type. A panic in it comes out as what its [`Finish`] makes of it.
@@ -182,13 +200,17 @@ pub(crate) trait Finish<R> {
 
 /// Writes the future that `make` returns into a block and polls it once.
 #[inline]
-pub(crate) fn start<'a, F, M>(make: impl FnOnce() -> F, cx: &mut Context<'_>) -> Started<'a, M::Output>
+pub(crate) fn start<'a, F, M>(
+    free: &FreeLists,
+    make: impl FnOnce() -> F,
+    cx: &mut Context<'_>,
+) -> Started<'a, M::Output>
 where
     F: Future + Send + 'a,
     M: Finish<F::Output>,
 {
     let layout = const { Layout::new::<F>() };
-    let block = take(layout);
+    let block = take(free, layout);
     let mut written = false;
     let first = guarded(|| {
         // SAFETY: the block has the layout of `F`, is ours, and stays where it is until the future is dropped.
@@ -207,7 +229,7 @@ where
         }),
         Ok(Poll::Ready(answer)) => {
             // SAFETY: written above and not dropped yet; not used afterwards.
-            let dropped = unsafe { drop_and_give_back::<F>(block, layout) };
+            let dropped = unsafe { drop_and_give_back::<F>(free, block, layout) };
             Started::Ready(match dropped {
                 Ok(()) => M::finish(answer),
                 Err(panic) => M::panicked(panic),
@@ -217,10 +239,10 @@ where
             // The text of a second panic, in the drop, has been seen by the panic hook; the first one is the cause.
             if written {
                 // SAFETY: the future was written and is dropped once, here.
-                let _ = unsafe { drop_and_give_back::<F>(block, layout) };
+                let _ = unsafe { drop_and_give_back::<F>(free, block, layout) };
             } else {
                 // SAFETY: the block is ours and holds nothing.
-                unsafe { give_back(block, layout) };
+                unsafe { give_back(free, block, layout) };
             }
             Started::Ready(M::panicked(text))
         }
@@ -231,7 +253,7 @@ where
 ///
 /// `block` holds an `F` written by [`start`]; neither is used afterwards.
 #[inline]
-unsafe fn drop_and_give_back<F>(block: NonNull<u8>, layout: Layout) -> Result<(), Panicked> {
+unsafe fn drop_and_give_back<F>(free: &FreeLists, block: NonNull<u8>, layout: Layout) -> Result<(), Panicked> {
     // SAFETY: by contract.
     let outcome = if const { std::mem::needs_drop::<F>() } {
         guarded(|| unsafe { block.cast::<F>().drop_in_place() })
@@ -239,7 +261,7 @@ unsafe fn drop_and_give_back<F>(block: NonNull<u8>, layout: Layout) -> Result<()
         Ok(())
     };
     // SAFETY: by contract; the future is gone, whether or not its drop panicked.
-    unsafe { give_back(block, layout) };
+    unsafe { give_back(free, block, layout) };
     outcome
 }
 
@@ -263,10 +285,10 @@ where
 /// # Safety
 ///
 /// `block` holds an `F` written by [`start`]; neither is used afterwards.
-unsafe fn drop_in_place<F>(block: NonNull<u8>) {
+unsafe fn drop_in_place<F>(free: &FreeLists, block: NonNull<u8>) {
     // The text of a panic in a drop has nobody to go to but the panic hook, which has seen it.
     // SAFETY: by contract.
-    let _ = unsafe { drop_and_give_back::<F>(block, const { Layout::new::<F>() }) };
+    let _ = unsafe { drop_and_give_back::<F>(free, block, const { Layout::new::<F>() }) };
 }
 
 impl<T> ErasedFuture<'_, T> {
@@ -277,9 +299,19 @@ impl<T> ErasedFuture<'_, T> {
     }
 }
 
+impl<T> ErasedFuture<'_, T> {
+    /// Drops the future; its block goes to `free`.
+    #[inline]
+    pub(crate) fn give_back(self, free: &FreeLists) {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the block holds the future, which nobody else can reach, and `this` is not dropped.
+        unsafe { (this.vtable.drop)(free, this.block) }
+    }
+}
+
 impl<T> Drop for ErasedFuture<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the block holds the future, which nobody else can reach.
-        unsafe { (self.vtable.drop)(self.block) }
+        FreeLists::with(|free| unsafe { (self.vtable.drop)(free, self.block) });
     }
 }

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use crate::bus::{Bus, Parked};
 use crate::event::Event;
 use crate::fault::{Cause, ListenerError};
-use crate::frames::Row;
+use crate::frames::{Gate, Row};
 use crate::hook::{Claim, HookHead};
 use crate::listen::{Begun, Outcome};
-use crate::pool::{ErasedFuture, Started};
+use crate::pool::{ErasedFuture, FreeLists, Started};
 
 /// What a listener came to.
 pub(crate) type Answer<E> = Result<Option<<E as Event>::Output>, ListenerError>;
@@ -22,35 +22,64 @@ pub(crate) enum Progress<'a, E: Event> {
     Pending(Running<'a, E>),
 }
 
-/// Starts a listener: once, in a frame that names its gate.
-#[inline]
-pub(crate) fn start<'a, E: Event>(
+/// The frame in which the listeners of one poll run, one after another.
+pub(crate) struct Turn<'a> {
     bus: &'a Arc<Bus>,
-    row: &Row,
-    head: &'a HookHead,
+    row: &'a Row,
     slot: u32,
-    cx: &mut Context<'_>,
-    begin: impl FnOnce(&mut Context<'_>) -> Begun<'a, E>,
-) -> Progress<'a, E> {
-    let gate = &head.core.gate;
-    let Some(depth) = row.enter(&bus.rows, gate, slot) else { return Progress::Skipped };
-    let progress = match head.claim() {
-        Claim::Skip => Progress::Skipped,
-        claim => {
-            if claim == Claim::RunOnce {
-                bus.forget(head);
-            }
-            match begin(cx).0 {
-                Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
-                Started::Pending(future) => {
-                    gate.add_pending();
-                    Progress::Pending(Running { bus, head, slot, future: Some(future) })
-                }
+    depth: Option<usize>,
+}
+
+impl<'a> Turn<'a> {
+    #[inline]
+    pub(crate) fn new(bus: &'a Arc<Bus>, slot: u32) -> Self {
+        Self { bus, row: bus.rows.row(), slot, depth: None }
+    }
+
+    /// Has the frame name `gate`, closed or not.
+    #[inline]
+    fn enter(&mut self, gate: &Gate) {
+        match self.depth {
+            Some(depth) => self.row.move_on(&self.bus.rows, depth, gate),
+            None => self.depth = Some(self.row.enter_closed(gate, self.slot)),
+        }
+    }
+
+    /// Starts a listener, once, in a frame that names its gate.
+    #[inline]
+    pub(crate) fn start<'l, E: Event>(
+        &mut self,
+        bus: &'l Arc<Bus>,
+        head: &'l HookHead,
+        begin: impl FnOnce() -> Begun<'l, E>,
+    ) -> Progress<'l, E> {
+        let gate = &head.core.gate;
+        self.enter(gate);
+        if gate.is_closed() {
+            return Progress::Skipped;
+        }
+        match head.claim() {
+            Claim::Run => {}
+            Claim::RunOnce => bus.forget(head),
+            Claim::Skip => return Progress::Skipped,
+        }
+        match begin().0 {
+            Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
+            Started::Pending(future) => {
+                gate.add_pending();
+                Progress::Pending(Running { bus, head, slot: self.slot, future: Some(future) })
             }
         }
-    };
-    row.leave(&bus.rows, depth);
-    progress
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(depth) = self.depth {
+            self.row.leave(&self.bus.rows, depth);
+        }
+    }
 }
 
 #[inline]
@@ -67,23 +96,29 @@ pub(crate) struct Running<'a, E: Event> {
 }
 
 impl<'a, E: Event> Running<'a, E> {
-    /// Polls the listener. Once its plugin is unloaded and the grace period is over, the future is dropped instead.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer<E>> {
+    /// Polls the listener, in the frame of the turn. Once its plugin is unloaded and the grace period is over, the future is
+    /// dropped instead.
+    pub(crate) fn poll(&mut self, turn: &mut Turn<'_>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<Answer<E>> {
         let Some(future) = &mut self.future else { return Poll::Pending };
-        let row = self.bus.rows.row();
         let gate = &self.head.core.gate;
-        let depth = row.enter_closed(gate, self.slot);
+        turn.enter(gate);
         let polled = if gate.is_cancelled() {
             Poll::Ready(Err(ListenerError::new(self.head.core.name.clone(), E::NAME, Cause::Unloaded)))
         } else {
             future.poll(cx).map(|outcome| answer::<E>(self.bus, self.head, outcome))
         };
         if polled.is_ready() {
-            self.future = None;
+            if let Some(future) = self.future.take() {
+                future.give_back(free);
+            }
             gate.sub_pending();
         }
-        row.leave(&self.bus.rows, depth);
         polled
+    }
+
+    /// [`poll`](Self::poll) in a turn of its own.
+    pub(crate) fn poll_alone(&mut self, cx: &mut Context<'_>) -> Poll<Answer<E>> {
+        FreeLists::with(|free| self.poll(&mut Turn::new(self.bus, self.slot), free, cx))
     }
 
     /// Asks to be polled when the plugin's grace period is over, whatever the listener waits for. The place may serve

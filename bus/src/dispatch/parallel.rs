@@ -2,15 +2,18 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::stream::{FuturesUnordered, Stream};
 
-use super::call::{Answer, Progress, Running, start};
+use super::call::{Answer, Progress, Running, Turn};
 use super::{Emitter, MAX_NESTING, is_internal};
-use crate::bus::Parked;
+use crate::bus::{Bus, Parked};
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::{ListenerError, ListenerErrors};
+use crate::listen::Starter;
+use crate::pool::FreeLists;
 
 /// Up to here every waiting listener is polled at each wake-up; beyond, only those that were woken.
 const POLLED_TOGETHER: usize = 30;
@@ -34,21 +37,24 @@ where
     let mut started = false;
     poll_fn(|cx| {
         if !std::mem::replace(&mut started, true) {
-            let row = emitter.bus.rows.row();
             let mut few = Vec::new();
-            for (place, entry) in snapshot.iter().enumerate() {
-                let object = E::Mode::object(&entry.hook);
-                match start(emitter.bus, row, entry.head(), slot, cx, |cx| object.start(event, cx)) {
-                    Progress::Skipped | Progress::Ready(Ok(_)) => {}
-                    Progress::Ready(Err(error)) => errors.push((place, error)),
-                    Progress::Pending(running) => {
-                        if few.is_empty() {
-                            few.reserve_exact(snapshot.len() - place);
+            FreeLists::with(|free| {
+                let mut turn = Turn::new(emitter.bus, slot);
+                for (place, entry) in snapshot.iter().enumerate() {
+                    let object = E::Mode::object(&entry.hook);
+                    let begin = || object.start(event, Starter::new(cx, free));
+                    match turn.start(emitter.bus, entry.head(), begin) {
+                        Progress::Skipped | Progress::Ready(Ok(_)) => {}
+                        Progress::Ready(Err(error)) => errors.push((place, error)),
+                        Progress::Pending(running) => {
+                            if few.is_empty() {
+                                few.reserve_exact(snapshot.len() - place);
+                            }
+                            few.push(Waiting { place, running });
                         }
-                        few.push(Waiting { place, running });
                     }
                 }
-            }
+            });
             if few.is_empty() {
                 return Poll::Ready(());
             }
@@ -58,7 +64,8 @@ where
                 return Poll::Pending;
             }
         }
-        let polled = waiting.poll(cx, |place, answer| errors.extend(answer.err().map(|error| (place, error))));
+        let polled = waiting
+            .poll(emitter.bus, slot, cx, |place, answer| errors.extend(answer.err().map(|error| (place, error))));
         if polled.is_pending()
             && let Set::Few(few) = &waiting
             && let Some(first) = few.first()
@@ -86,15 +93,24 @@ impl<'a, E: Event> Set<'a, E> {
         Self::Many(waiting.into_iter().map(|waiting| Parking { waiting, parked: None }).collect())
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, mut ended: impl FnMut(usize, Answer<E>)) -> Poll<()> {
+    fn poll(
+        &mut self,
+        bus: &'a Arc<Bus>,
+        slot: u32,
+        cx: &mut Context<'_>,
+        mut ended: impl FnMut(usize, Answer<E>),
+    ) -> Poll<()> {
         match self {
             Self::Few(few) => {
-                few.retain_mut(|it| match it.running.poll(cx) {
-                    Poll::Pending => true,
-                    Poll::Ready(answer) => {
-                        ended(it.place, answer);
-                        false
-                    }
+                FreeLists::with(|free| {
+                    let mut turn = Turn::new(bus, slot);
+                    few.retain_mut(|it| match it.running.poll(&mut turn, free, cx) {
+                        Poll::Pending => true,
+                        Poll::Ready(answer) => {
+                            ended(it.place, answer);
+                            false
+                        }
+                    });
                 });
                 if few.is_empty() { Poll::Ready(()) } else { Poll::Pending }
             }
@@ -125,7 +141,7 @@ impl<E: Event> Future for Parking<'_, E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Parking { waiting, parked } = &mut *self;
-        let polled = waiting.running.poll(cx);
+        let polled = waiting.running.poll_alone(cx);
         if polled.is_pending() {
             waiting.running.park(parked, cx);
         }

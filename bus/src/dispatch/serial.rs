@@ -3,10 +3,12 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::call::{Answer, Progress, Running, start};
+use super::call::{Progress, Running, Turn};
 use super::{Emitter, MAX_NESTING, is_internal};
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
+use crate::listen::Starter;
+use crate::pool::FreeLists;
 
 pub(crate) async fn serial<'a, E>(emitter: Emitter<'a>, event: &'a E) -> Result<Option<E::Output>, ListenerError>
 where
@@ -26,38 +28,34 @@ where
     let mut at = 0;
     let mut parked = None;
     poll_fn(|cx| {
-        let row = emitter.bus.rows.row();
-        loop {
-            let answer: Answer<E> = match &mut running {
-                Some(waiting) => match waiting.poll(cx) {
-                    Poll::Pending => {
-                        waiting.park(&mut parked, cx);
+        FreeLists::with(|free| {
+            let mut turn = Turn::new(emitter.bus, slot);
+            if let Some(waiting) = &mut running {
+                let Poll::Ready(answer) = waiting.poll(&mut turn, free, cx) else {
+                    waiting.park(&mut parked, cx);
+                    return Poll::Pending;
+                };
+                running = None;
+                if !matches!(answer, Ok(None)) {
+                    return Poll::Ready(answer);
+                }
+            }
+            while let Some(entry) = snapshot.get(at) {
+                at += 1;
+                let object = E::Mode::object(&entry.hook);
+                let begin = || object.start(event, Starter::new(cx, free));
+                let progress: Progress<'_, E> = turn.start(emitter.bus, entry.head(), begin);
+                match progress {
+                    Progress::Skipped | Progress::Ready(Ok(None)) => {}
+                    Progress::Ready(decided) => return Poll::Ready(decided),
+                    Progress::Pending(waiting) => {
+                        running.insert(waiting).park(&mut parked, cx);
                         return Poll::Pending;
                     }
-                    Poll::Ready(answer) => {
-                        running = None;
-                        answer
-                    }
-                },
-                None => {
-                    let Some(entry) = snapshot.get(at) else { return Poll::Ready(Ok(None)) };
-                    at += 1;
-                    let object = E::Mode::object(&entry.hook);
-                    match start(emitter.bus, row, entry.head(), slot, cx, |cx| object.start(event, cx)) {
-                        Progress::Skipped => continue,
-                        Progress::Ready(answer) => answer,
-                        Progress::Pending(waiting) => {
-                            running.insert(waiting).park(&mut parked, cx);
-                            return Poll::Pending;
-                        }
-                    }
                 }
-            };
-            match answer {
-                Ok(None) => {}
-                decided => return Poll::Ready(decided),
             }
-        }
+            Poll::Ready(Ok(None))
+        })
     })
     .await
 }

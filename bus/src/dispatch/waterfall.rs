@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::call::{Progress, Running, start};
+use super::call::{Progress, Running, Turn};
 use super::{Emitter, MAX_NESTING, is_internal};
 use crate::bus::Parked;
 use crate::cell::Entry;
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
-use crate::listen::{Answers, Begun, FinishAs, Layer, Outcome};
-use crate::pool::{self, ErasedFuture, Started};
+use crate::listen::{Answers, Begun, FinishAs, Layer, Outcome, Starter};
+use crate::pool::{self, ErasedFuture, FreeLists, Started};
 
 pub(crate) async fn waterfall<'a, E, D, Fut, K>(
     emitter: Emitter<'a>,
@@ -37,8 +37,9 @@ where
         }
         None => (&[], 0),
     };
-    let start_default =
-        |cx: &mut Context<'_>| Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(&default, cx));
+    let start_default = |free: &FreeLists, cx: &mut Context<'_>| {
+        Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(free, &default, cx))
+    };
     let chain = Chain { emitter, event, entries, slot, layer: |it| E::Mode::object(&it.hook), default: &start_default };
     Next { chain: &chain, at: 0 }.run().await
 }
@@ -50,7 +51,7 @@ struct Chain<'a, E: Event> {
     entries: &'a [Entry<E>],
     slot: u32,
     layer: fn(&Entry<E>) -> &dyn Layer<E>,
-    default: &'a (dyn Fn(&mut Context<'_>) -> Begun<'a, E> + Send + Sync + 'a),
+    default: &'a (dyn Fn(&FreeLists, &mut Context<'_>) -> Begun<'a, E> + Send + Sync + 'a),
 }
 
 /// The rest of a waterfall, from one place on. It is `Copy` and remembers its place: running it twice runs the inner
@@ -118,7 +119,7 @@ impl<E: Event> Future for Run<'_, E> {
                     Poll::Pending
                 }
             },
-            State::Listener(running, _) => running.poll(cx),
+            State::Listener(running, _) => running.poll_alone(cx),
             State::Default(future) => future.poll(cx).map(|outcome| this.next.default_answer(outcome)),
         };
         match answer {
@@ -140,22 +141,26 @@ impl<'a, E: Event> Next<'a, E> {
     #[inline]
     fn start(self, cx: &mut Context<'_>) -> Result<super::call::Answer<E>, State<'a, E>> {
         let chain = self.chain;
-        let row = chain.emitter.bus.rows.row();
         let mut at = self.at;
-        while let Some(entry) = chain.entries.get(at) {
-            at += 1;
-            let layer = (chain.layer)(entry);
-            let rest = Next { chain, at };
-            match start(chain.emitter.bus, row, entry.head(), chain.slot, cx, |cx| layer.start(chain.event, rest, cx)) {
-                Progress::Skipped => {}
-                Progress::Ready(answer) => return Ok(answer),
-                Progress::Pending(running) => return Err(State::Listener(running, None)),
+        FreeLists::with(|free| {
+            let mut turn = Turn::new(chain.emitter.bus, chain.slot);
+            while let Some(entry) = chain.entries.get(at) {
+                at += 1;
+                let layer = (chain.layer)(entry);
+                let rest = Next { chain, at };
+                let begin = || layer.start(chain.event, rest, Starter::new(cx, free));
+                match turn.start(chain.emitter.bus, entry.head(), begin) {
+                    Progress::Skipped => {}
+                    Progress::Ready(answer) => return Ok(answer),
+                    Progress::Pending(running) => return Err(State::Listener(running, None)),
+                }
             }
-        }
-        match (chain.default)(cx).0 {
-            Started::Ready(outcome) => Ok(self.default_answer(outcome)),
-            Started::Pending(future) => Err(State::Default(future)),
-        }
+            drop(turn);
+            match (chain.default)(free, cx).0 {
+                Started::Ready(outcome) => Ok(self.default_answer(outcome)),
+                Started::Pending(future) => Err(State::Default(future)),
+            }
+        })
     }
 
     fn default_answer(self, outcome: Outcome<E>) -> super::call::Answer<E> {
