@@ -71,6 +71,12 @@ impl Gate {
         self.pending.fetch_sub(1, Ordering::AcqRel);
     }
 
+    /// Several at once. Call only inside a frame that names this gate.
+    #[inline]
+    pub(crate) fn count_pending(&self, more: isize) {
+        self.pending.fetch_add(more as usize, Ordering::AcqRel);
+    }
+
     fn mark(&self) -> usize {
         std::ptr::from_ref(self) as usize | CALL
     }

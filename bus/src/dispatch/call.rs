@@ -27,27 +27,44 @@ pub(crate) struct Turn<'a> {
     bus: &'a Arc<Bus>,
     row: &'a Row,
     slot: u32,
-    depth: Option<usize>,
+    /// The frame, and the gate it names.
+    inside: Option<(usize, &'a Gate)>,
+    /// Futures that became pending behind that gate in this turn, less those that ended; counted on the gate in one go
+    /// before the frame names another one.
+    pending: isize,
 }
 
 impl<'a> Turn<'a> {
     #[inline]
     pub(crate) fn new(bus: &'a Arc<Bus>, slot: u32) -> Self {
-        Self { bus, row: bus.rows.row(), slot, depth: None }
+        Self { bus, row: bus.rows.row(), slot, inside: None, pending: 0 }
     }
 
     /// Has the frame name `gate`, closed or not.
     #[inline]
-    fn enter(&mut self, gate: &Gate) {
-        match self.depth {
-            Some(depth) => self.row.move_on(&self.bus.rows, depth, gate),
-            None => self.depth = Some(self.row.enter_closed(gate, self.slot)),
+    fn enter(&mut self, gate: &'a Gate) {
+        let depth = match self.inside {
+            Some((_, inside)) if std::ptr::eq(inside, gate) => return,
+            Some((depth, inside)) => {
+                self.count(inside);
+                self.row.move_on(&self.bus.rows, depth, gate);
+                depth
+            }
+            None => self.row.enter_closed(gate, self.slot),
+        };
+        self.inside = Some((depth, gate));
+    }
+
+    #[inline]
+    fn count(&mut self, gate: &Gate) {
+        if self.pending != 0 {
+            gate.count_pending(std::mem::take(&mut self.pending));
         }
     }
 
     /// Starts a listener, once, in a frame that names its gate.
     #[inline]
-    pub(crate) fn start<'l, E: Event>(
+    pub(crate) fn start<'l: 'a, E: Event>(
         &mut self,
         bus: &'l Arc<Bus>,
         head: &'l HookHead,
@@ -66,7 +83,7 @@ impl<'a> Turn<'a> {
         match begin().0 {
             Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
             Started::Pending(future) => {
-                gate.add_pending();
+                self.pending += 1;
                 Progress::Pending(Running { bus, head, slot: self.slot, future: Some(future) })
             }
         }
@@ -76,7 +93,8 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(depth) = self.depth {
+        if let Some((depth, gate)) = self.inside {
+            self.count(gate);
             self.row.leave(&self.bus.rows, depth);
         }
     }
@@ -98,7 +116,10 @@ pub(crate) struct Running<'a, E: Event> {
 impl<'a, E: Event> Running<'a, E> {
     /// Polls the listener, in the frame of the turn. Once its plugin is unloaded and the grace period is over, the future is
     /// dropped instead.
-    pub(crate) fn poll(&mut self, turn: &mut Turn<'_>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<Answer<E>> {
+    pub(crate) fn poll<'t>(&mut self, turn: &mut Turn<'t>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<Answer<E>>
+    where
+        'a: 't,
+    {
         let Some(future) = &mut self.future else { return Poll::Pending };
         let gate = &self.head.core.gate;
         turn.enter(gate);
@@ -111,7 +132,7 @@ impl<'a, E: Event> Running<'a, E> {
             if let Some(future) = self.future.take() {
                 future.give_back(free);
             }
-            gate.sub_pending();
+            turn.pending -= 1;
         }
         polled
     }
@@ -121,11 +142,10 @@ impl<'a, E: Event> Running<'a, E> {
         FreeLists::with(|free| self.poll(&mut Turn::new(self.bus, self.slot), free, cx))
     }
 
-    /// Asks to be polled when the plugin's grace period is over, whatever the listener waits for. The place may serve
-    /// several listeners of one task.
-    pub(crate) fn park(&self, parked: &mut Option<Parked<'a>>, cx: &Context<'_>) {
-        let (bus, head) = (self.bus, self.head);
-        parked.get_or_insert_with(|| Parked::new(bus, &head.core.gate, E::NAME)).set(cx.waker());
+    /// A place from which the task is woken when the plugin's grace period is over, whatever the listener waits for. It may
+    /// serve several listeners of one task.
+    pub(crate) fn parked(&self) -> Parked<'a> {
+        Parked::new(self.bus, &self.head.core.gate, E::NAME)
     }
 }
 

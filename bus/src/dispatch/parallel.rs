@@ -58,7 +58,7 @@ where
             if few.is_empty() {
                 return Poll::Ready(());
             }
-            few[0].running.park(&mut parked, cx);
+            parked.get_or_insert_with(|| few[0].running.parked()).set(cx.waker());
             waiting = Set::new(few);
             if let Set::Few(_) = &waiting {
                 return Poll::Pending;
@@ -70,7 +70,7 @@ where
             && let Set::Few(few) = &waiting
             && let Some(first) = few.first()
         {
-            first.running.park(&mut parked, cx);
+            parked.get_or_insert_with(|| first.running.parked()).set(cx.waker());
         }
         polled
     })
@@ -143,7 +143,7 @@ impl<E: Event> Future for Parking<'_, E> {
         let Parking { waiting, parked } = &mut *self;
         let polled = waiting.running.poll_alone(cx);
         if polled.is_pending() {
-            waiting.running.park(parked, cx);
+            parked.get_or_insert_with(|| waiting.running.parked()).set(cx.waker());
         }
         polled.map(|answer| (waiting.place, answer))
     }

@@ -32,7 +32,7 @@ where
             let mut turn = Turn::new(emitter.bus, slot);
             if let Some(waiting) = &mut running {
                 let Poll::Ready(answer) = waiting.poll(&mut turn, free, cx) else {
-                    waiting.park(&mut parked, cx);
+                    parked.get_or_insert_with(|| waiting.parked()).set(cx.waker());
                     return Poll::Pending;
                 };
                 running = None;
@@ -49,7 +49,8 @@ where
                     Progress::Skipped | Progress::Ready(Ok(None)) => {}
                     Progress::Ready(decided) => return Poll::Ready(decided),
                     Progress::Pending(waiting) => {
-                        running.insert(waiting).park(&mut parked, cx);
+                        parked.get_or_insert_with(|| waiting.parked()).set(cx.waker());
+                        running = Some(waiting);
                         return Poll::Pending;
                     }
                 }

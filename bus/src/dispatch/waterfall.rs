@@ -96,7 +96,8 @@ pub struct Run<'a, E: Event> {
 
 enum State<'a, E: Event> {
     Start,
-    Listener(Running<'a, E>, Option<Parked<'a>>),
+    /// Parked in a box, to keep the futures of layers small.
+    Listener(Running<'a, E>, Option<Box<Parked<'a>>>),
     Default(ErasedFuture<'a, Outcome<E>>),
 }
 
@@ -125,7 +126,7 @@ impl<E: Event> Future for Run<'_, E> {
         match answer {
             Poll::Pending => {
                 if let State::Listener(running, parked) = &mut this.state {
-                    running.park(parked, cx);
+                    parked.get_or_insert_with(|| Box::new(running.parked())).set(cx.waker());
                 }
                 Poll::Pending
             }
