@@ -1,8 +1,7 @@
-//! A small build pipeline whose steps, vetoes, cache, retries and reports are plugins: `cargo run -p linn-bus --example build_pipeline`.
+//! A small build pipeline: steps, vetoes, cache and retries are plugins, and the pipeline knows none of them.
 //!
-//! The pipeline at the bottom asks three questions and tells one thing; it knows no plugin. Each plugin is a struct whose
-//! methods are its listeners, or a function. Try it: veto a step with a listener on `MayRun`, for all targets through
-//! `root`, or for the app alone through the context of a scope. `docs/bus.md` explains each word.
+//! `cargo run -p linn-bus --example build_pipeline`. Try it: veto a step with a listener on `MayRun`, for all targets
+//! through `root`, or for the app alone through the context of a scope. `docs/bus.md` explains each word.
 #![expect(clippy::print_stdout, reason = "an example that tells a story")]
 
 use std::collections::HashSet;
@@ -82,10 +81,9 @@ impl CacheAndRetry {
         Ok(outcome)
     }
     async fn retry(&self, run: &Run, next: Next<'_, Run>) -> Result<String, ListenerError> {
-        match next.run().await {
-            Err(error) => println!("    {} failed, once more: {error:#}", run.step),
-            done => return done,
-        }
+        let first = next.run().await;
+        let Err(error) = &first else { return first };
+        println!("    {} failed, once more: {error:#}", run.step);
         next.run().await
     }
 }
@@ -97,7 +95,6 @@ impl Plugin for CacheAndRetry {
         let state = Arc::new(Self::default());
         ctx.on_with(&state, Self::cache)?; // The first one registered is the outermost.
         ctx.on_with(&state, Self::retry)?;
-        ctx.on(|done: &Done| println!("    {:<8} {}", done.step, done.outcome))?;
         Ok(())
     }
 }
@@ -127,14 +124,14 @@ async fn main() -> Result<(), Fault> {
     let root = Root::new(TokioRuntime::seams());
     let [app, site] = ["app", "site"].map(|name| Arc::new(Target { name, key: root.new_scope_key() }));
     let runs = AtomicU32::new(0);
+    root.on(|done: &Done| println!("    {:<8} {}", done.step, done.outcome))?;
     root.mount::<CacheAndRetry>(())?.running().await?;
     // Mounted first is outermost in a waterfall, so what it adds after `next` comes last.
     root.mount::<AddStep>("publish")?.running().await?;
     root.mount::<AddStep>("test")?.running().await?;
     // A plugin may be a function, and a listener a closure.
-    let freeze = root.mount_fn("freeze", async |ctx: Context, (): ()| -> Result<(), Fault> {
-        ctx.on(|ask: &MayRun| (ask.step == "publish").then(|| "no publishing on a Friday".to_owned()))?;
-        Ok(())
+    let freeze = root.mount_fn("freeze", async |ctx: Context, (): ()| {
+        ctx.on(|ask: &MayRun| (ask.step == "publish").then(|| "no publishing on a Friday".to_owned())).map(drop)
     })?;
     freeze.running().await?;
     // What goes through the context of a scope hears the events about its key only.
@@ -149,6 +146,5 @@ async fn main() -> Result<(), Fault> {
     println!("second build: the freeze and the scope of the site are disposed, so what they registered is gone");
     build(&root, &app, &runs).await?;
     build(&root, &site, &runs).await?;
-    root.fiber().dispose().await?;
-    Ok(())
+    Ok(root.fiber().dispose().await?)
 }
