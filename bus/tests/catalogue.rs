@@ -22,7 +22,7 @@ fn without_links(docs: &str) -> String {
     while let Some((before, link)) = rest.split_once("[`") {
         text.push_str(before);
         let (name, after) = link.split_once("`]").expect("a link ends");
-        write!(text, "`{name}`").unwrap();
+        write!(text, "`{name}`").expect("text takes it");
         let target = after.strip_prefix('(').and_then(|it| it.split_once(')'));
         rest = target.map_or(after, |(_, after)| after);
     }
@@ -57,10 +57,10 @@ fn render(events: &[&EventDescriptor]) -> String {
         let answer = if *output == "()" { String::new() } else { format!("`{output}`") };
         let type_name = type_path.rsplit("::").next().unwrap_or(type_path);
         writeln!(page, "| [`{name}`](#{}) | {mode} | {scope} | {answer} | `{type_name}` |", name.replace('/', ""))
-            .unwrap();
+            .expect("text takes it");
     }
     for event in events {
-        write!(page, "\n## {}\n\n{}", event.name, rewrapped(&without_links(event.docs))).unwrap();
+        write!(page, "\n## {}\n\n{}", event.name, rewrapped(&without_links(event.docs))).expect("text takes it");
     }
     page
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn source_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in std::fs::read_dir(folder).expect("the folder is readable") {
+        let path = entry.expect("the entry is readable").path();
         if path.is_dir() {
             source_files(&path, found);
         } else if path.extension().is_some_and(|it| it == "rs") {
