@@ -53,6 +53,9 @@ impl View {
 /// The owner of a bus: its root context. Dropping it begins the end of everything on the bus without waiting;
 /// [`dispose`](Fiber::dispose) waits.
 ///
+/// Disposing of the root empties the bus; the root runs on. Contexts from before register nothing any more, this one
+/// included; [`root.fiber().context()`](Fiber::context) is the new one.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use linn_bus::{Event, Root, TokioRuntime};
@@ -184,6 +187,10 @@ impl Context {
     /// ctx.on(async |_: &Count, next: Next<'_, Count>| next.run().await.map(|n| n + 1))?;
     /// # Ok(()) }
     /// ```
+    ///
+    /// The argument's type has to be written. An async closure that captures goes into [`listener!`](crate::listener), and
+    /// listeners that share state are methods for [`on_with`](Self::on_with). A closure that uses `?` names its error:
+    /// `Ok::<_, Fault>(..)`.
     ///
     /// It is heard from the next dispatch on, in the scope of this context, until it is disposed or its fiber unloads.
     ///
@@ -348,7 +355,10 @@ impl On<'_> {
 /// # Dispatching
 impl Context {
     /// Tells every listener, in order, before it returns. One that fails or panics is logged and reported as
-    /// `internal/fault`; the others hear the event all the same.
+    /// `internal/fault`; the others hear the event all the same. So is the refusal of an observer.
+    ///
+    /// An event declared `ordered` that is emitted while another one of its kind is delivered waits for that one: this
+    /// call returns before anybody was told then.
     #[inline]
     pub fn emit<E>(&self, event: &E)
     where
@@ -447,8 +457,9 @@ impl Context {
 
 /// # Plugins
 impl Context {
-    /// Mounts a plugin under this fiber. It starts as soon as the services it needs are there; [`Fiber::settled`] waits
-    /// for that. Listeners of what is mounted first come first.
+    /// Mounts a plugin under this fiber. It starts in a task of its own, as soon as the services it needs are there:
+    /// [`Fiber::running`] waits for that, [`Fiber::settled`] also accepts that it waits for one. Listeners of what is
+    /// mounted first come first.
     ///
     /// # Errors
     ///
@@ -473,7 +484,8 @@ impl Context {
         Ok(Mounted::new(fiber))
     }
 
-    /// Mounts a function as a plugin. `start` gets a context of its own and the needs its second argument names.
+    /// Mounts a function as a plugin. `start` gets a context of its own and the needs its second argument names, `(): ()`
+    /// for none. It may be called again, as [`Plugin::start`] is, so it clones what it captures.
     ///
     /// ```
     /// # use linn_bus::{BusError, Context, Event};
@@ -560,6 +572,22 @@ impl Context {
     }
 
     /// A scope for a key that exists; several scopes may share one.
+    ///
+    /// ```
+    /// use linn_bus::{BusError, Context, Event, ScopeKey};
+    ///
+    /// #[derive(Event)]
+    /// #[event(name = "doc/may-stop", mode = Bail, output = String, subject = job)]
+    /// struct MayStop { job: ScopeKey }
+    ///
+    /// fn keep_running(ctx: &Context, job: &ScopeKey) -> Result<(), BusError> {
+    ///     let scope = ctx.scope_for(job)?;
+    ///     scope.context().on(|_: &MayStop| Some("it is needed still".to_owned()))?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// Dropping the [`Scope`] changes nothing: it ends with [`Scope::dispose`], or with this plugin.
     ///
     /// # Errors
     ///

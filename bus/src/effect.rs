@@ -114,6 +114,7 @@ impl<L: Send + Sync + 'static> Owned for crate::hook::Hook<L> {
 }
 
 /// A registered listener. Dropping the handle changes nothing: the listener lives as long as its fiber.
+/// Keeping it keeps what the listener captured, also after the listener was disposed.
 #[derive(Clone)]
 pub struct Listener(Handle);
 

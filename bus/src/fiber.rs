@@ -499,7 +499,10 @@ impl Fiber {
     /// Disposes it and waits until it is quiet: no code of it runs, its tasks are gone, its effects are undone.
     ///
     /// Calls in flight are given the grace period of the root to end by themselves, then their futures are dropped. Awaited
-    /// from inside the fiber's own code it does not wait for that code. The root is not disposed but emptied: it runs on.
+    /// from inside the fiber's own code it does not wait for that code. A start is let run to its end first, however long
+    /// that takes. A synchronous listener that blocks its thread on the disposal of its own fiber waits for itself for ever.
+    ///
+    /// The root is not disposed but emptied: it runs on, and [`context`](Self::context) is its new context.
     ///
     /// # Errors
     ///

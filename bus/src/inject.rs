@@ -12,6 +12,19 @@ use crate::service::{Lookup, ProvidedInner, Service, ServiceDescriptor, Svc};
 /// | [`Svc<dyn T>`](Svc) | yes | replaced, gone | cannot be |
 /// | `Option<Svc<dyn T>>` | no | it comes, is replaced, goes | `None` |
 /// | [`Lookup<dyn T>`](Lookup) | no | never | asked at the moment of use |
+///
+/// ```
+/// # use linn_bus::{Inject, ServiceError, Svc, service};
+/// # #[service("doc.store")] trait Store { fn get(&self) -> Result<u8, ServiceError>; }
+/// # #[service("doc.users")] trait Users { fn get(&self) -> Result<u8, ServiceError>; }
+/// # #[service("doc.cache")] trait Cache { fn get(&self) -> Result<u8, ServiceError>; }
+/// #[derive(Inject)]
+/// struct Needs {
+///     store: Svc<dyn Store>,
+///     users: Svc<dyn Users>,
+///     cache: Option<Svc<dyn Cache>>,
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be injected",
     label = "not a need",

@@ -45,7 +45,7 @@ pub struct InternalStatus {
     pub state: FiberState,
 }
 
-/// A service came, went, or has a new value.
+/// A service came or went. A value replaced in place is told to `internal/set` alone.
 ///
 /// - Mode: emit.
 /// - Scope: everybody.
@@ -61,13 +61,20 @@ pub struct InternalService {
     pub provider: Option<Arc<str>>,
 }
 
-/// The config of a fiber is about to be replaced. Returning without `next` keeps the old one and the fiber running.
-///
-/// - Mode: waterfall; the default stores the config and restarts the fiber. Answers whether it was stored.
-/// - Scope: the fiber: a listener hears updates of the fiber that registered it, a `global` one hears all and runs outside.
-/// - Emitted by: [`Mounted::update`](crate::Mounted::update), after the config passed its validation.
-/// - On listener error or panic: the update is refused and the error returned to whoever asked for it.
-/// - Cancelled by: dropping the update.
+/// Docs of `internal/update`, for readers of the type and for its descriptor.
+macro_rules! update_docs {
+    () => {
+        "The config of a fiber is about to be replaced. Returning without `next` keeps the old one and the fiber running.\n\
+         \n\
+         - Mode: waterfall; the default stores the config and restarts the fiber. Answers whether it was stored.\n\
+         - Scope: the fiber: a listener hears updates of the fiber that registered it, a `global` one hears all and runs outside.\n\
+         - Emitted by: [`Mounted::update`](crate::Mounted::update), after the config passed its validation.\n\
+         - On listener error or panic: the update is refused and the error returned to whoever asked for it.\n\
+         - Cancelled by: dropping the update."
+    };
+}
+
+#[doc = update_docs!()]
 pub struct InternalUpdate {
     /// The fiber.
     pub fiber: Fiber,
@@ -83,7 +90,7 @@ static UPDATE: EventDescriptor = event_descriptor(EventParts {
     output: "bool",
     scoped: true,
     ordered: false,
-    docs: "The config of a fiber is about to be replaced. Returning without `next` keeps the old one and the fiber running.",
+    docs: update_docs!(),
     type_path: concat!(module_path!(), "::InternalUpdate"),
     krate: env!("CARGO_PKG_NAME"),
     version: env!("CARGO_PKG_VERSION"),

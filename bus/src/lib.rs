@@ -22,6 +22,21 @@
 //! assert_eq!(root.bail(&MayDelete { path: "old.txt".into() })?, None);
 //! # Ok(()) }
 //! ```
+//!
+//! | to | look at |
+//! | --- | --- |
+//! | declare an event | [`Event`], and [`derive(Event)`](macro@Event) for its keys |
+//! | listen | [`Context::on`], [`Context::on_with`], [`listener!`] |
+//! | dispatch | [`Context::emit`], [`bail`](Context::bail), [`serial`](Context::serial), [`parallel`](Context::parallel), [`waterfall`](Context::waterfall) |
+//! | write a plugin | [`Plugin`], or [`Context::mount_fn`] for a function |
+//! | limit who hears what | [`Context::scope_for`], [`ScopeKey`] |
+//! | provide and need services | [`Service`], [`Context::provide`], [`Inject`] |
+//! | undo anything else | [`Context::effect`] |
+//! | run tasks and wait | [`Context::spawn`], [`Context::sleep`], [`Context::within`] |
+//! | replace a running plugin | [`Context::prepare_for`] |
+//!
+//! The guide is `docs/bus.md` of the repository; `docs/errors.md` has every error code with its remedy. The program
+//! `examples/build_pipeline.rs` shows most of it at work.
 #![warn(missing_docs)]
 
 extern crate self as linn_bus;
@@ -82,6 +97,11 @@ pub use service::{
 };
 pub use task::{Task, TaskError};
 pub use timer::{Disposed, Elapsed, Sleep, Throttle, Ticks, Timer};
+
+/// The guide, so that its blocks of code run as tests. It is outside the crate's folder and no part of a packaged crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/bus.md")]
+mod guide {}
 
 /// What the macros write calls of. No part of the interface.
 #[doc(hidden)]

@@ -71,7 +71,7 @@ pub trait Plugin: 'static {
     /// panic undoes it at once and the fiber is `Failed`.
     ///
     /// Called again with fresh `needs` when a service it needs was replaced, after a restart, and after an update. It is
-    /// never cancelled: a start that waits for something should bound the wait.
+    /// never cancelled: a start that waits for something should bound the wait, as with [`Context::within`].
     fn start(ctx: &Context, config: Self::Config, needs: Self::Needs)
     -> impl Future<Output = Result<(), Fault>> + Send;
 }

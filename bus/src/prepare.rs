@@ -13,10 +13,16 @@ use crate::plugin::{InstanceOf, Mounted, Plugin};
 
 /// A mounted plugin that nobody hears or sees yet: its listeners are registered but not run, its services not found but by
 /// itself. Disposing it leaves no trace.
-#[derive(Debug)]
 pub struct Prepared<P> {
     mounted: Mounted<P>,
     old: Option<Fiber>,
+}
+
+// By hand, so that plugins need no `Debug` for the sake of `unwrap_err`.
+impl<P> std::fmt::Debug for Prepared<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("mounted", &self.mounted).field("old", &self.old).finish()
+    }
 }
 
 impl Context {
@@ -96,10 +102,15 @@ impl<P: Plugin> Prepared<P> {
 }
 
 /// A new version that was switched in.
-#[derive(Debug)]
 pub struct Switched<P> {
     mounted: Mounted<P>,
     old: Option<Fiber>,
+}
+
+impl<P> std::fmt::Debug for Switched<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switched").field("mounted", &self.mounted).field("old", &self.old).finish()
+    }
 }
 
 impl<P: Plugin> Switched<P> {

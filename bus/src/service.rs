@@ -24,6 +24,38 @@ use crate::seams::BoxFuture;
 
 /// A trait that plugins provide and use: `dyn Tools`, declared with [`#[service("tools")]`](macro@crate::service).
 ///
+/// Methods take `&self` and return a `Result` whose error is `From<ServiceError>`, since the provider may have panicked or
+/// gone. Providers are written with [`#[provider]`](macro@crate::provider).
+///
+/// ```
+/// use std::sync::Arc;
+/// use linn_bus::{BusError, Context, ServiceError, Svc, provider, service};
+///
+/// /// Knows the weather.
+/// #[service("weather")]
+/// trait Weather {
+///     async fn degrees(&self, place: &str) -> Result<i32, ServiceError>;
+/// }
+///
+/// struct AlwaysMild;
+///
+/// #[provider]
+/// impl Weather for AlwaysMild {
+///     async fn degrees(&self, _: &str) -> Result<i32, ServiceError> {
+///         Ok(20)
+///     }
+/// }
+///
+/// linn_bus_test::run(async |root| {
+///     root.provide::<dyn Weather>(Arc::new(AlwaysMild)).unwrap();
+///     let user = root.mount_fn("walk", async |_: Context, weather: Svc<dyn Weather>| -> Result<(), ServiceError> {
+///         assert_eq!(weather.degrees("here").await?, 20);
+///         Ok(())
+///     });
+///     user.unwrap().running().await.unwrap();
+/// });
+/// ```
+///
 /// # Safety
 ///
 /// The descriptor must belong to this trait alone: the bus turns stored services back into typed ones on the strength of
@@ -506,7 +538,8 @@ impl std::fmt::Debug for Withdrawing {
 
 /// A service one can call. Derefs to the trait; a call that the provider cannot answer is a [`ServiceError`].
 ///
-/// A handle kept longer than its provider lives is harmless: its calls say that the provider is gone.
+/// A handle kept longer than its provider lives is harmless: its calls are [`ServiceError::Gone`]. Keep it in the state
+/// that a plugin's start makes, which is made anew when the service is replaced.
 pub struct Svc<T: ?Sized> {
     // Without its type, so that a future that holds a handle is `Send` whatever the compiler knows of `T` there.
     guard: Arc<dyn Erased>,
