@@ -59,11 +59,13 @@ pub trait Answers<E: Event, R, K>: Mode {
 macro_rules! answers {
     ($mode:ty: nothing) => {
         impl<E: Event<Output = ()>> Answers<E, (), Plain> for $mode {
+            #[inline]
             fn outcome((): ()) -> Outcome<E> {
                 Ok(None)
             }
         }
         impl<E: Event<Output = ()>, X: Into<Fault>> Answers<E, Result<(), X>, Fallible> for $mode {
+            #[inline]
             fn outcome(answer: Result<(), X>) -> Outcome<E> {
                 answer.map(|()| None).map_err(Into::into)
             }
@@ -71,11 +73,13 @@ macro_rules! answers {
     };
     ($mode:ty: option) => {
         impl<E: Event> Answers<E, Option<E::Output>, Plain> for $mode {
+            #[inline]
             fn outcome(answer: Option<E::Output>) -> Outcome<E> {
                 Ok(answer)
             }
         }
         impl<E: Event, X: Into<Fault>> Answers<E, Result<Option<E::Output>, X>, Fallible> for $mode {
+            #[inline]
             fn outcome(answer: Result<Option<E::Output>, X>) -> Outcome<E> {
                 answer.map_err(Into::into)
             }
@@ -83,11 +87,13 @@ macro_rules! answers {
     };
     ($mode:ty: value) => {
         impl<E: Event> Answers<E, E::Output, Plain> for $mode {
+            #[inline]
             fn outcome(answer: E::Output) -> Outcome<E> {
                 Ok(Some(answer))
             }
         }
         impl<E: Event, X: Into<Fault>> Answers<E, Result<E::Output, X>, Fallible> for $mode {
+            #[inline]
             fn outcome(answer: Result<E::Output, X>) -> Outcome<E> {
                 answer.map(Some).map_err(Into::into)
             }
@@ -108,6 +114,7 @@ where
     E::Mode: Answers<E, R, K>,
 {
     type Output = Outcome<E>;
+    #[inline]
     fn finish(answer: R) -> Outcome<E> {
         <E::Mode as Answers<E, R, K>>::outcome(answer)
     }
@@ -186,6 +193,7 @@ impl<E: Event, L: SyncBody<E>> Layer<E> for Hook<AsSync<L>> {
     }
 }
 impl<E: Event, L: AsyncBody<E>> Start<E> for Hook<AsAsync<L>> {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         self.body.0.start(event, starter)
     }
@@ -196,6 +204,7 @@ impl<E: Event, L: AsyncBody<E>> Layer<E> for Hook<AsAsync<L>> {
     }
 }
 impl<E: Event, L: LayerBody<E>> Layer<E> for Hook<AsLayer<L>> {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         self.body.0.start(event, next, starter)
     }
@@ -352,6 +361,7 @@ where
     R: 'static,
     K: 'static,
 {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         starter.run(|| (self.0)(event))
     }
@@ -364,6 +374,7 @@ where
     R: 'static,
     K: 'static,
 {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         starter.run(|| (self.0)(event, next))
     }
@@ -431,6 +442,7 @@ where
     R: 'static,
     K: 'static,
 {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         starter.run(|| (self.0.method)(&self.0.state, event))
     }
@@ -444,6 +456,7 @@ where
     R: 'static,
     K: 'static,
 {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         starter.run(|| (self.0.method)(&self.0.state, event, next))
     }
@@ -572,6 +585,7 @@ where
     F: Send + Sync + 'static,
     S: for<'a> Fn(&'a F, &'a E, Starter<'a, '_, '_, E>) -> Begun<'a, E> + Send + Sync + 'static,
 {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         (self.shim)(&self.closure, event, starter)
     }
@@ -582,6 +596,7 @@ where
     F: Send + Sync + 'static,
     S: for<'a> Fn(&'a F, &'a E, Next<'a, E>, Starter<'a, '_, '_, E>) -> Begun<'a, E> + Send + Sync + 'static,
 {
+    #[inline]
     fn start<'a>(&'a self, event: &'a E, next: Next<'a, E>, starter: Starter<'a, '_, '_, E>) -> Begun<'a, E> {
         (self.0.shim)(&self.0.closure, event, next, starter)
     }

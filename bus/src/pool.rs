@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::task::{Context, Poll};
 
 /// Block sizes; every block is aligned to [`ALIGN`].
@@ -50,12 +50,10 @@ impl FreeLists {
     /// Runs `f` with the lists of this thread; with empty ones where the thread is ending.
     #[inline]
     pub(crate) fn with<R>(f: impl FnOnce(&Self) -> R) -> R {
-        let mut f = Some(f);
-        let result = FREE.try_with(|free| f.take().map(|f| f(free)));
-        match (result, f) {
-            (Ok(Some(result)), _) => result,
-            (_, Some(f)) => f(&Self { heads: [const { Cell::new(None) }; CLASSES.len()] }),
-            (_, None) => unreachable!("`f` is taken only where it ran"),
+        match FREE.try_with(ptr::from_ref) {
+            // SAFETY: the lists of a running thread stay where they are until it ends, which is not while it is in here.
+            Ok(free) => f(unsafe { &*free }),
+            Err(_) => f(&Self { heads: [const { Cell::new(None) }; CLASSES.len()] }),
         }
     }
 
@@ -211,15 +209,24 @@ where
 {
     let layout = const { Layout::new::<F>() };
     let block = take(free, layout);
-    let mut written = false;
+    // Whether the block holds a future that is not dropped yet.
+    let mut holds = false;
+    // One catch for the whole of it: making, polling and dropping are all code of the listener.
     let first = guarded(|| {
+        let at = block.cast::<F>();
+        let future = make();
         // SAFETY: the block has the layout of `F`, is ours, and stays where it is until the future is dropped.
-        let future = unsafe {
-            block.cast::<F>().write(make());
-            written = true;
-            Pin::new_unchecked(block.cast::<F>().as_mut())
+        let polled = unsafe {
+            at.write(future);
+            holds = true;
+            Pin::new_unchecked(&mut *at.as_ptr()).poll(cx)
         };
-        future.poll(cx)
+        if polled.is_ready() {
+            holds = false;
+            // SAFETY: written above, dropped once.
+            unsafe { at.drop_in_place() };
+        }
+        polled
     });
     match first {
         Ok(Poll::Pending) => Started::Pending(ErasedFuture {
@@ -228,31 +235,32 @@ where
             lifetime: PhantomData,
         }),
         Ok(Poll::Ready(answer)) => {
-            // SAFETY: written above and not dropped yet; not used afterwards.
-            let dropped = unsafe { drop_and_give_back::<F>(free, block, layout) };
-            Started::Ready(match dropped {
-                Ok(()) => M::finish(answer),
-                Err(panic) => M::panicked(panic),
-            })
+            // SAFETY: the block is ours and holds nothing any more.
+            unsafe { give_back(free, block, layout) };
+            Started::Ready(M::finish(answer))
         }
-        Err(text) => {
-            // The text of a second panic, in the drop, has been seen by the panic hook; the first one is the cause.
-            if written {
-                // SAFETY: the future was written and is dropped once, here.
-                let _ = unsafe { drop_and_give_back::<F>(free, block, layout) };
-            } else {
-                // SAFETY: the block is ours and holds nothing.
-                unsafe { give_back(free, block, layout) };
-            }
-            Started::Ready(M::panicked(text))
-        }
+        Err(panic) => Started::Ready(M::panicked(after_panic::<F>(free, block, holds, panic))),
     }
+}
+
+/// Cleans up after a panic in [`start`]. The text of a second one, in the drop, has been seen by the panic hook; the first
+/// one is the cause.
+#[cold]
+fn after_panic<F>(free: &FreeLists, block: NonNull<u8>, holds: bool, panic: Panicked) -> Panicked {
+    let layout = const { Layout::new::<F>() };
+    if holds {
+        // SAFETY: the future was written and is dropped once, here.
+        let _ = unsafe { drop_and_give_back::<F>(free, block, layout) };
+    } else {
+        // SAFETY: the block is ours and holds nothing.
+        unsafe { give_back(free, block, layout) };
+    }
+    panic
 }
 
 /// # Safety
 ///
 /// `block` holds an `F` written by [`start`]; neither is used afterwards.
-#[inline]
 unsafe fn drop_and_give_back<F>(free: &FreeLists, block: NonNull<u8>, layout: Layout) -> Result<(), Panicked> {
     // SAFETY: by contract.
     let outcome = if const { std::mem::needs_drop::<F>() } {

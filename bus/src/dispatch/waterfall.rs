@@ -97,7 +97,7 @@ pub struct Run<'a, E: Event> {
 enum State<'a, E: Event> {
     Start,
     /// Parked in a box, to keep the futures of layers small.
-    Listener(Running<'a, E>, Option<Box<Parked<'a>>>),
+    Listener(Running<'a, E>, Box<Parked<'a>>),
     Default(ErasedFuture<'a, Outcome<E>>),
 }
 
@@ -111,57 +111,52 @@ impl<E: Event> Future for Run<'_, E> {
     type Output = Result<E::Output, ListenerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let answer = match &mut this.state {
-            State::Start => match this.next.start(cx) {
-                Ok(answer) => Poll::Ready(answer),
-                Err(state) => {
-                    this.state = state;
-                    Poll::Pending
+        let Self { next, state } = &mut *self;
+        let answer = match state {
+            State::Start => FreeLists::with(|free| next.start(state, free, cx)),
+            State::Listener(running, parked) => {
+                let polled = running.poll_alone(cx);
+                if polled.is_pending() {
+                    parked.set(cx.waker());
                 }
-            },
-            State::Listener(running, _) => running.poll_alone(cx),
-            State::Default(future) => future.poll(cx).map(|outcome| this.next.default_answer(outcome)),
+                polled
+            }
+            State::Default(future) => future.poll(cx).map(|outcome| next.default_answer(outcome)),
         };
-        match answer {
-            Poll::Pending => {
-                if let State::Listener(running, parked) = &mut this.state {
-                    parked.get_or_insert_with(|| Box::new(running.parked())).set(cx.waker());
-                }
-                Poll::Pending
-            }
-            Poll::Ready(answer) => {
-                Poll::Ready(answer.map(|value| value.expect("every answer of a waterfall listener has a value")))
-            }
-        }
+        answer.map(|answer| answer.map(|value| value.expect("every answer of a waterfall listener has a value")))
     }
 }
 
 impl<'a, E: Event> Next<'a, E> {
-    /// Starts the first layer from here on that is there still.
+    /// Starts the first layer from here on that is there still; what waits goes to `state`.
     #[inline]
-    fn start(self, cx: &mut Context<'_>) -> Result<super::call::Answer<E>, State<'a, E>> {
+    fn start(self, state: &mut State<'a, E>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<super::call::Answer<E>> {
         let chain = self.chain;
-        let mut at = self.at;
-        FreeLists::with(|free| {
+        {
             let mut turn = Turn::new(chain.emitter.bus, chain.slot);
-            while let Some(entry) = chain.entries.get(at) {
-                at += 1;
+            for (at, entry) in chain.entries.iter().enumerate().skip(self.at) {
                 let layer = (chain.layer)(entry);
-                let rest = Next { chain, at };
+                let rest = Next { chain, at: at + 1 };
                 let begin = || layer.start(chain.event, rest, Starter::new(cx, free));
                 match turn.start(chain.emitter.bus, entry.head(), begin) {
                     Progress::Skipped => {}
-                    Progress::Ready(answer) => return Ok(answer),
-                    Progress::Pending(running) => return Err(State::Listener(running, None)),
+                    Progress::Ready(answer) => return Poll::Ready(answer),
+                    Progress::Pending(running) => {
+                        let mut parked = Box::new(running.parked());
+                        parked.set(cx.waker());
+                        *state = State::Listener(running, parked);
+                        return Poll::Pending;
+                    }
                 }
             }
-            drop(turn);
-            match (chain.default)(free, cx).0 {
-                Started::Ready(outcome) => Ok(self.default_answer(outcome)),
-                Started::Pending(future) => Err(State::Default(future)),
+        }
+        match (chain.default)(free, cx).0 {
+            Started::Ready(outcome) => Poll::Ready(self.default_answer(outcome)),
+            Started::Pending(future) => {
+                *state = State::Default(future);
+                Poll::Pending
             }
-        })
+        }
     }
 
     fn default_answer(self, outcome: Outcome<E>) -> super::call::Answer<E> {
