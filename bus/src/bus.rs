@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::cell::{CellControl, EventCell, ScopeCell, SlotTable, Source};
+use crate::cell::{CellControl, CellSlot, EventCell, ScopeCell, SlotTable, Source};
 use crate::dispatch::InternalDispatch;
 use crate::event::{Event, ScopeRule};
 use crate::fault::{BusError, Fault, ListenerError};
@@ -28,7 +28,7 @@ pub const MAX_PANICS: u32 = 10;
 pub(crate) struct Bus {
     pub(crate) rows: Arc<Rows>,
     /// Cells of the events with small numbers, which are nearly all there are.
-    near: [OnceLock<Arc<dyn CellControl>>; NEAR as usize],
+    near: [CellSlot; NEAR as usize],
     far: SlotTable,
     /// Which type has an event name, so that a second one is refused.
     event_names: Mutex<HashMap<&'static str, u32>>,

@@ -493,9 +493,12 @@ impl Drop for Frame<'_> {
     }
 }
 
+/// The place of one cell; filled once.
+pub(crate) type CellSlot = OnceLock<Arc<dyn CellControl>>;
+
 /// An append-only table from slot to cell, read without a lock; grows in blocks of doubling size.
 pub(crate) struct SlotTable {
-    blocks: [OnceLock<Box<[OnceLock<Arc<dyn CellControl>>]>>; BLOCKS],
+    blocks: [OnceLock<Box<[CellSlot]>>; BLOCKS],
 }
 
 const FIRST_BLOCK: u32 = 32;

@@ -118,10 +118,12 @@ impl<L: Send + Sync + 'static> Owned for crate::hook::Hook<L> {
 #[derive(Clone)]
 pub struct Listener(Handle);
 
+type Undo = Box<dyn FnOnce() + Send>;
+
 #[derive(Clone)]
 enum Handle {
     Hook { hook: Arc<dyn HookControl>, bus: std::sync::Weak<Bus> },
-    Custom(Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>),
+    Custom(Arc<Mutex<Option<Undo>>>),
 }
 
 impl Listener {

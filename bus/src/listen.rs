@@ -107,7 +107,7 @@ answers!(Serial: option);
 answers!(Waterfall: value);
 
 /// Turns an answer of type `R` into an outcome of `E`.
-pub(crate) struct FinishAs<E, R, K>(PhantomData<fn() -> (E, R, K)>);
+pub(crate) struct FinishAs<E, R, K>(PhantomData<E>, PhantomData<fn(R, K)>);
 
 impl<E: Event, R, K> Finish<R> for FinishAs<E, R, K>
 where

@@ -262,12 +262,10 @@ fn after_panic<F>(free: &FreeLists, block: NonNull<u8>, holds: bool, panic: Pani
 ///
 /// `block` holds an `F` written by [`start`]; neither is used afterwards.
 unsafe fn drop_and_give_back<F>(free: &FreeLists, block: NonNull<u8>, layout: Layout) -> Result<(), Panicked> {
-    // SAFETY: by contract.
-    let outcome = if const { std::mem::needs_drop::<F>() } {
-        guarded(|| unsafe { block.cast::<F>().drop_in_place() })
-    } else {
-        Ok(())
-    };
+    let outcome = guarded(|| {
+        // SAFETY: by contract.
+        unsafe { block.cast::<F>().drop_in_place() }
+    });
     // SAFETY: by contract; the future is gone, whether or not its drop panicked.
     unsafe { give_back(free, block, layout) };
     outcome

@@ -11,7 +11,7 @@ use crate::fault::BusError;
 use crate::fiber::{FiberInner, FiberState};
 use crate::inject::{NeedList, Resolved};
 use crate::internal::InternalService;
-use crate::service::{ProvidedInner, Service};
+use crate::service::{Check, ProvidedInner, Service};
 
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<Inner>);
@@ -76,7 +76,7 @@ impl Registry {
         &self,
         context: &Context,
         value: Arc<T>,
-        check: Option<Box<dyn Fn(&Context) -> bool + Send + Sync>>,
+        check: Option<Check>,
     ) -> Result<Arc<ProvidedInner>, BusError> {
         let descriptor = T::__descriptor();
         let slot = descriptor.slot();

@@ -92,6 +92,7 @@ impl TokioRuntime {
     /// # Panics
     ///
     /// Outside a tokio runtime.
+    #[expect(clippy::disallowed_methods, reason = "this is the seam through which time is told")]
     pub fn current() -> Self {
         Self { handle: tokio::runtime::Handle::current(), start: tokio::time::Instant::now() }
     }
@@ -105,6 +106,7 @@ impl TokioRuntime {
 
 #[cfg(feature = "tokio")]
 impl Executor for TokioRuntime {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam through which the bus spawns")]
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         // The bus tracks the task itself; the handle has nothing to add.
         drop(self.handle.spawn(task));

@@ -338,6 +338,9 @@ where
     }
 }
 
+/// Whether a context may have a service.
+pub(crate) type Check = Box<dyn Fn(&Context) -> bool + Send + Sync>;
+
 /// A value without its type; what it is follows from the slot of its service.
 trait Erased: Send + Sync {
     fn gate(&self) -> Option<&Gate> {
@@ -367,7 +370,7 @@ pub struct ProvidedInner {
     pub(crate) bus: Arc<Bus>,
     shared: Arc<dyn Erased>,
     guard: Arc<dyn Erased>,
-    pub(crate) check: Option<Box<dyn Fn(&Context) -> bool + Send + Sync>>,
+    pub(crate) check: Option<Check>,
     pub(crate) withdrawing: AtomicBool,
     /// Provided again by the same run before anybody let go of it.
     pub(crate) revived: AtomicBool,
@@ -378,7 +381,7 @@ impl ProvidedInner {
     pub(crate) fn new<T: Service + ?Sized>(
         context: &Context,
         value: Arc<T>,
-        check: Option<Box<dyn Fn(&Context) -> bool + Send + Sync>>,
+        check: Option<Check>,
         again: Option<&ProvidedInner>,
         id: u64,
     ) -> Arc<Self> {

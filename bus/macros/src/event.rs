@@ -185,7 +185,7 @@ impl Keys {
 
         match &self.name {
             Some((_, name)) => {
-                if let Err(message) = NAME.check(&name.value()) {
+                if let Some(message) = NAME.objection(&name.value()) {
                     problems.on(name, message);
                 }
             }

@@ -235,9 +235,9 @@ fn name(args: TokenStream) -> syn::Result<LitStr> {
         return Err(syn::Error::new(Span::call_site(), missing));
     }
     let name: LitStr = syn::parse2(args).map_err(|error| syn::Error::new(error.span(), missing))?;
-    match NAME.check(&name.value()) {
-        Ok(()) => Ok(name),
-        Err(message) => Err(syn::Error::new(name.span(), message)),
+    match NAME.objection(&name.value()) {
+        None => Ok(name),
+        Some(message) => Err(syn::Error::new(name.span(), message)),
     }
 }
 

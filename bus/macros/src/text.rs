@@ -152,13 +152,13 @@ pub(crate) struct NameRule {
 
 impl NameRule {
     /// What is wrong with the name, with a right one: the nearest to it, where there is one.
-    pub(crate) fn check(self, name: &str) -> Result<(), String> {
+    pub(crate) fn objection(self, name: &str) -> Option<String> {
         if self.allows(name) {
-            return Ok(());
+            return None;
         }
         let repaired = self.repair(name);
         let right = if self.allows(&repaired) { &repaired } else { self.example };
-        Err(format!("`{name}` is no {} name: {}, as in \"{right}\"", self.of, self.words))
+        Some(format!("`{name}` is no {} name: {}, as in \"{right}\"", self.of, self.words))
     }
 
     fn allows(self, name: &str) -> bool {
@@ -296,7 +296,7 @@ mod tests {
     fn names_are_checked_and_repaired() {
         const RULE: NameRule = NameRule { of: "event", separators: &['/'], words: "w", example: "tools/pre-execute" };
         for name in ["ping", "tools/pre-execute", "a/b/c", "v2/x"] {
-            assert_eq!(RULE.check(name), Ok(()));
+            assert_eq!(RULE.objection(name), None);
         }
         for (name, right) in [
             ("Tools/PreExecute", "tools/pre-execute"),
@@ -308,7 +308,7 @@ mod tests {
             ("", "tools/pre-execute"),
             ("äöü", "tools/pre-execute"),
         ] {
-            assert_eq!(RULE.check(name), Err(format!("`{name}` is no event name: w, as in \"{right}\"")));
+            assert_eq!(RULE.objection(name), Some(format!("`{name}` is no event name: w, as in \"{right}\"")));
         }
     }
 
