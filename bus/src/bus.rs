@@ -12,7 +12,7 @@ use crate::dispatch::InternalDispatch;
 use crate::event::{Event, ScopeRule};
 use crate::fault::{BusError, Fault, ListenerError};
 use crate::fiber::{Activation, FiberInner};
-use crate::frames::{Gate, Rows};
+use crate::frames::{Gate, INNER, Rows};
 use crate::hook::HookHead;
 use crate::internal::InternalFault;
 use crate::registry::Registry;
@@ -237,7 +237,7 @@ impl Bus {
 
     /// Names for the slots of frames.
     pub(crate) fn slot_name(&self, slot: u32) -> &'static str {
-        self.cell(slot).map_or("task or service call", |it| it.name())
+        self.cell(slot & !INNER).map_or("task or service call", |it| it.name())
     }
 }
 
