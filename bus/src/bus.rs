@@ -357,11 +357,13 @@ impl PanicCount {
 }
 
 impl Activation {
+    /// Counts a panic on the plugin the listener is of: a scope's listeners are those of the plugin that made it.
     fn panicked(&self, event: &'static str) {
-        if self.panics.add()
-            && let Some(fiber) = self.fiber.upgrade()
-        {
-            fiber.disable(event);
+        let Some(fiber) = self.fiber.upgrade() else { return };
+        match (&fiber.instance, fiber.owner()) {
+            (None, Some(owner)) => owner.panicked(event),
+            _ if self.panics.add() => fiber.disable(self, event),
+            _ => {}
         }
     }
 }
