@@ -12,7 +12,7 @@ use crate::dispatch::InternalDispatch;
 use crate::event::{Event, ScopeRule};
 use crate::fault::{BusError, Fault, ListenerError};
 use crate::fiber::{Activation, FiberInner};
-use crate::frames::{Gate, Rows};
+use crate::frames::{Gate, INNER, Rows};
 use crate::hook::HookHead;
 use crate::internal::InternalFault;
 use crate::registry::Registry;
@@ -237,7 +237,7 @@ impl Bus {
 
     /// Names for the slots of frames.
     pub(crate) fn slot_name(&self, slot: u32) -> &'static str {
-        self.cell(slot).map_or("task or service call", |it| it.name())
+        self.cell(slot & !INNER).map_or("task or service call", |it| it.name())
     }
 }
 
@@ -357,11 +357,13 @@ impl PanicCount {
 }
 
 impl Activation {
+    /// Counts a panic on the plugin the listener is of: a scope's listeners are those of the plugin that made it.
     fn panicked(&self, event: &'static str) {
-        if self.panics.add()
-            && let Some(fiber) = self.fiber.upgrade()
-        {
-            fiber.disable(event);
+        let Some(fiber) = self.fiber.upgrade() else { return };
+        match (&fiber.instance, fiber.owner()) {
+            (None, Some(owner)) => owner.panicked(event),
+            _ if self.panics.add() => fiber.disable(self, event),
+            _ => {}
         }
     }
 }

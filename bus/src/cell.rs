@@ -4,6 +4,7 @@
 //! [`ScopeCell`] beside it, whose snapshot holds its own listeners and those outside any scope, merged in order. A snapshot
 //! is built by the first dispatch after a change and replaced as a whole, so what a dispatch walks never changes under it.
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -211,10 +212,20 @@ pub(crate) struct EventCell<E: Event> {
     pub(crate) queue: Mutex<OrderedQueue<E>>,
 }
 
-/// Nested dispatches of an ordered event that wait for the running one.
+/// Dispatches of an ordered event that wait for the running one.
 pub(crate) struct OrderedQueue<E> {
     pub(crate) running: bool,
-    pub(crate) waiting: std::collections::VecDeque<E>,
+    /// How many dispatches, each made inside the one before, led to the running one.
+    pub(crate) depth: usize,
+    pub(crate) waiting: VecDeque<Queued<E>>,
+}
+
+/// A dispatch that waits.
+pub(crate) struct Queued<E> {
+    pub(crate) event: E,
+    pub(crate) depth: usize,
+    /// Plugin that dispatched it.
+    pub(crate) plugin: Arc<str>,
 }
 
 struct Lists<E: Event> {
@@ -241,7 +252,7 @@ impl<E: Event> EventCell<E> {
         Self {
             current: Current::none(),
             lists: Mutex::new(Lists { everywhere: Listeners::new(), scopes: Vec::new(), built: Vec::new() }),
-            queue: Mutex::new(OrderedQueue { running: false, waiting: std::collections::VecDeque::new() }),
+            queue: Mutex::new(OrderedQueue { running: false, depth: 0, waiting: VecDeque::new() }),
         }
     }
 

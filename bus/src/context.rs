@@ -315,6 +315,10 @@ impl std::fmt::Debug for On<'_> {
 }
 
 impl On<'_> {
+    pub(crate) fn context(&self) -> &Context {
+        self.context
+    }
+
     /// See [`Context::first`].
     #[must_use]
     pub fn first(mut self) -> Self {

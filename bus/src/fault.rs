@@ -79,7 +79,10 @@ impl<E: std::error::Error> From<E> for Fault {
         let mut next = error.source();
         while let Some(source) = next {
             // A copy of the bus in another library does not know the type and keeps the text.
-            if let Some(facts) = source.downcast_ref::<Facts>() {
+            // An error that wraps it with words of its own is a failure of its own.
+            if sources.is_empty()
+                && let Some(facts) = source.downcast_ref::<Facts>()
+            {
                 passed_on = Some(ListenerError(facts.clone()));
                 break;
             }

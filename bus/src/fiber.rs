@@ -342,6 +342,11 @@ impl FiberInner {
         self.bus.registry.look_up(self, &self.view, slot)
     }
 
+    /// The run of the parent that mounted it.
+    pub(crate) fn owner(&self) -> Option<&Arc<Activation>> {
+        self.owner.as_ref()
+    }
+
     pub(crate) fn leave_owner(&self) {
         if let Some(owner) = &self.owner {
             drop(owner.release(&self.owned));

@@ -82,6 +82,9 @@ impl Gate {
     }
 }
 
+/// Mark on the slot of a frame that is a further layer of a dispatch which has a frame already: it does not nest.
+pub(crate) const INNER: u32 = 1 << 31;
+
 /// Tag of a call frame; snapshots and gates are aligned, so the bit is free.
 const CALL: usize = 1;
 
@@ -216,7 +219,13 @@ impl Row {
         }
     }
 
-    /// How many frames of this thread belong to `slot`, counted up to `depth`.
+    /// Whether this thread is inside a dispatch of `slot`.
+    #[cold]
+    pub(crate) fn is_inside(&self, slot: u32) -> bool {
+        self.nesting(slot, self.depth.load(Ordering::Relaxed)) > 0
+    }
+
+    /// How many dispatches of `slot` this thread is inside, counted up to `depth`.
     #[cold]
     pub(crate) fn nesting(&self, slot: u32, depth: usize) -> usize {
         (0..depth).filter(|it| self.frame(*it).slot.load(Ordering::Relaxed) == slot).count()

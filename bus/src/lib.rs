@@ -61,6 +61,7 @@ mod listen;
 mod plugin;
 mod pool;
 mod prepare;
+mod queue;
 mod registry;
 mod scope;
 mod seams;
@@ -88,6 +89,7 @@ pub use linn_bus_macros::{Event, Inject, provider, service};
 pub use listen::{Answers, IntoListener, MethodOf};
 pub use plugin::{Mounted, Plugin, Updated};
 pub use prepare::{Prepared, Switched};
+pub use queue::{Queue, Queued};
 pub use scope::{Scope, ScopeHost, ScopeKey};
 #[cfg(feature = "tokio")]
 pub use seams::TokioRuntime;

@@ -96,19 +96,23 @@ impl FiberInner {
         }
     }
 
-    /// A listener panicked once too often.
+    /// A listener of a run panicked once too often.
     #[cold]
-    pub(crate) fn disable(self: &Arc<Self>, event: &'static str) {
+    pub(crate) fn disable(self: &Arc<Self>, run: &Activation, event: &'static str) {
         if self.instance.is_none() {
             return;
         }
         let error = BusError::Disabled { plugin: self.name.clone(), panics: crate::MAX_PANICS, event };
-        tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
         {
             let mut life = lock(&self.life);
+            // Late calls of a run that is over say nothing about the one that replaced it.
+            if !life.activation.as_ref().is_some_and(|it| ptr::eq(&**it, run)) {
+                return;
+            }
             life.failed = life.loaded.take();
-            life.error = Some(error);
+            life.error = Some(error.clone());
         }
+        tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
         self.kick();
     }
 
@@ -231,11 +235,15 @@ impl FiberInner {
         };
         match outcome {
             Ok(()) => {
-                let still_wanted = self.wanted().as_ref() == Some(&epoch);
+                let wanted = self.wanted();
                 let mut life = lock(&self.life);
-                life.error = None;
+                // A run that was disabled while it started has failed with that.
+                if life.loaded.is_some() {
+                    life.error = None;
+                }
+                let is_wanted = wanted.as_ref() == Some(&epoch) && life.loaded == wanted;
                 drop(life);
-                if still_wanted {
+                if is_wanted {
                     self.set_state(FiberState::Active);
                 }
             }

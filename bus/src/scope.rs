@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::bus::Bus;
+use crate::bus::{Bus, lock};
 use crate::cell::SlotTable;
 use crate::context::Context;
 use crate::fault::{BusError, DisposeError};
-use crate::fiber::Fiber;
+use crate::fiber::{Fiber, FiberInner};
 use crate::service::Service;
 
 /// The identity of a scope: minted by a context, equal only to its own clones.
@@ -131,6 +131,17 @@ impl ScopeHost {
     ///
     /// Cancel safe: the disposal goes on without the waiter.
     pub async fn dispose(&self) -> Result<(), DisposeError> {
-        self.fiber.dispose().await
+        let host = self.fiber.inner();
+        let is_ours = |it: &Arc<FiberInner>| it.parent.as_ref().is_some_and(|parent| parent.id == host.id);
+        let scopes: Vec<_> = host.bus.fibers().into_iter().rev().filter(is_ours).collect();
+        for scope in &scopes {
+            scope.request_dispose(&[host.id], None);
+        }
+        let mut problems = self.fiber.dispose().await.err().map(|it| it.problems).unwrap_or_default();
+        // A scope that was gone before the host came to it has kept what went wrong.
+        for scope in scopes {
+            problems.append(&mut lock(&scope.life).problems);
+        }
+        if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: host.name.clone(), problems }) }
     }
 }

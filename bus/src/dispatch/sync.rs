@@ -1,8 +1,10 @@
 //! Emit and bail: on the caller's stack, in one frame a dispatch.
 
 use super::{Emitter, MAX_NESTING, is_internal};
+use crate::bus::lock;
+use crate::cell::{EventCell, Queued};
 use crate::event::{Dispatches, Event, verb};
-use crate::fault::{ListenerError, ListenerErrors};
+use crate::fault::{Cause, ListenerError, ListenerErrors};
 use crate::hook::Claim;
 use crate::listen::Call;
 
@@ -96,29 +98,47 @@ where
     E: Event,
     E::Mode: Dispatches<verb::emit, E>,
 {
-    let Some(cell) = emitter.bus.event_cell::<E>(E::__slot().number()) else { return emit_now(emitter, event) };
-    let lock = || cell.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    {
-        let mut queue = lock();
-        if queue.running {
-            queue.waiting.push_back(event.__queued().expect("the derive makes ordered events `Clone`"));
-            return;
-        }
-        queue.running = true;
+    let slot = E::__slot().number();
+    let Some(cell) = emitter.bus.event_cell::<E>(slot) else { return emit_now(emitter, event) };
+    let is_running = std::mem::replace(&mut lock(&cell.queue).running, true);
+    if is_running && !wait_in_order(emitter, event, cell, slot) {
+        return;
     }
     emit_now(emitter, event);
     loop {
         let next = {
-            let mut queue = lock();
+            let mut queue = lock(&cell.queue);
             let next = queue.waiting.pop_front();
             queue.running = next.is_some();
+            queue.depth = next.as_ref().map_or(0, |it| it.depth);
             next
         };
         match next {
-            Some(event) => emit_now(emitter, &event),
+            Some(Queued { event, plugin, .. }) => emit_now(Emitter { plugin: &plugin, ..emitter }, &event),
             None => return,
         }
     }
+}
+
+/// Leaves a copy of the event for whoever delivers now; whether that one has ended meanwhile, so that it is our turn.
+#[cold]
+fn wait_in_order<E: Event>(emitter: Emitter<'_>, event: &E, cell: &EventCell<E>, slot: u32) -> bool {
+    // Made outside the lock, for the payload's own code may dispatch.
+    let event = event.__queued().expect("the derive makes ordered events `Clone`");
+    let is_nested = emitter.bus.rows.row().is_inside(slot);
+    {
+        let mut queue = lock(&cell.queue);
+        if !std::mem::replace(&mut queue.running, true) {
+            return true;
+        }
+        let depth = if is_nested { queue.depth + 1 } else { 0 };
+        if depth < MAX_NESTING {
+            queue.waiting.push_back(Queued { event, depth, plugin: emitter.plugin.clone() });
+            return false;
+        }
+    }
+    emitter.bus.report(&ListenerError::new(emitter.plugin.clone(), E::NAME, Cause::TooDeep));
+    false
 }
 
 pub(crate) fn try_emit<E>(emitter: Emitter<'_>, event: &E) -> Result<(), ListenerErrors>

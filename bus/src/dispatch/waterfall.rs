@@ -10,6 +10,7 @@ use crate::bus::Parked;
 use crate::cell::Entry;
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
+use crate::frames::INNER;
 use crate::listen::{Answers, Begun, FinishAs, Layer, Outcome, Starter};
 use crate::pool::{self, ErasedFuture, FreeLists, Started};
 
@@ -133,7 +134,9 @@ impl<'a, E: Event> Next<'a, E> {
     fn start(self, state: &mut State<'a, E>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<super::call::Answer<E>> {
         let chain = self.chain;
         {
-            let mut turn = Turn::new(chain.emitter.bus, chain.slot);
+            // All layers are one dispatch, however many there are; the outermost stands for it.
+            let slot = if self.at == 0 { chain.slot } else { chain.slot | INNER };
+            let mut turn = Turn::new(chain.emitter.bus, slot);
             for (at, entry) in chain.entries.iter().enumerate().skip(self.at) {
                 let layer = (chain.layer)(entry);
                 let rest = Next { chain, at: at + 1 };
