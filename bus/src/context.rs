@@ -669,11 +669,8 @@ impl Context {
     /// `internal/set` listener. Cancel safe.
     pub async fn set<T: Service + ?Sized>(&self, value: Arc<T>) -> Result<bool, BusError> {
         let slot = T::__descriptor().slot();
-        let provided = self
-            .bus()
-            .registry
-            .look_up_loading(self.view(), slot)
-            .ok_or(BusError::ServiceUnprovided { service: T::NAME })?;
+        let provided =
+            self.bus().registry.current(self.view(), slot).ok_or(BusError::ServiceUnprovided { service: T::NAME })?;
         if !std::ptr::eq(provided.fiber.as_ptr(), Arc::as_ptr(self.fiber_inner())) {
             return Err(BusError::ServiceForeign {
                 service: T::NAME,
@@ -701,14 +698,21 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`BusError::ServiceUndeclared`] when it may not, [`BusError::ServiceInactive`] when its plugin does not run any
-    /// more, [`BusError::ServiceUnprovided`] at the root.
+    /// [`BusError::ServiceUndeclared`] when it may not, [`BusError::ServiceInactive`] when the run of its plugin that the
+    /// context is of is over, [`BusError::ServiceUnprovided`] at the root and for an optional need that is absent.
     pub fn require<T: Service + ?Sized>(&self) -> Result<Svc<T>, BusError> {
         let slot = T::__descriptor().slot();
         let plugin = || self.activation().name.clone();
         if self.fiber_inner().parent.is_none() {
-            let found = self.bus().registry.look_up_loading(self.view(), slot);
+            let found = self.bus().registry.look_up_loading(self.fiber_inner(), self.view(), slot);
             return found.map(|it| Svc::new(&it)).ok_or(BusError::ServiceUnprovided { service: T::NAME });
+        }
+        if !self.activation().is_current() {
+            return Err(BusError::ServiceInactive {
+                service: T::NAME,
+                plugin: plugin(),
+                state: self.activation().state(),
+            });
         }
         let realm = self.view().realm(slot);
         let mut at = Some(self.fiber_inner());
@@ -717,11 +721,17 @@ impl Context {
                 if let Some(provided) = fiber.captured(slot) {
                     return Ok(Svc::new(&provided));
                 }
-                return Err(BusError::ServiceInactive { service: T::NAME, plugin: plugin(), state: fiber.state() });
+                // A run that lacks it has it as an optional need.
+                return Err(match fiber.activation() {
+                    Some(_) => BusError::ServiceUnprovided { service: T::NAME },
+                    None => {
+                        BusError::ServiceInactive { service: T::NAME, plugin: fiber.name.clone(), state: fiber.state() }
+                    }
+                });
             }
             at = fiber.parent.as_ref();
         }
-        match self.bus().registry.look_up_loading(self.view(), slot) {
+        match self.bus().registry.look_up_loading(self.fiber_inner(), self.view(), slot) {
             Some(provided) if provided.fiber.upgrade().is_some_and(|it| self.fiber_inner().is_within(it.id)) => {
                 Ok(Svc::new(&provided))
             }

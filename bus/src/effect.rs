@@ -55,7 +55,12 @@ pub struct Undoing<'a> {
     pub(crate) problems: Mutex<Vec<DisposeProblem>>,
 }
 
-impl Undoing<'_> {
+impl<'a> Undoing<'a> {
+    /// One that is part of no disposal of a fiber.
+    fn alone(bus: &'a Arc<Bus>, plugin: &'a Arc<str>) -> Self {
+        Self { bus, plugin, grace: bus.grace.dispose, causes: &[], problems: Mutex::default() }
+    }
+
     pub(crate) fn problem(&self, problem: DisposeProblem) {
         tracing::error!(plugin = &**self.plugin, "{problem}");
         lock(&self.problems).push(problem);
@@ -196,6 +201,8 @@ struct EffectInner {
     /// Disposed: the body stops at its next checkpoint.
     stopping: bool,
     taken: bool,
+    /// What was collected is being undone: what comes now comes late.
+    over: bool,
     error: Option<BusError>,
 }
 
@@ -225,35 +232,49 @@ impl EffectState {
             undoing
                 .problem(DisposeProblem::DisposerTimeout { plugin: undoing.plugin.clone(), label: self.label.clone() });
         }
-        let items = std::mem::take(&mut lock(&self.inner).items);
+        let items = {
+            let mut inner = lock(&self.inner);
+            inner.over = true;
+            std::mem::take(&mut inner.items)
+        };
         for item in items.into_iter().rev() {
-            let outcome = match item {
-                Item::Now(undo) => pool::guarded(undo).unwrap_or_else(|text| Err(Fault::panicked(text))),
-                Item::Later(undo) => match undoing.in_grace(CatchPanic(undo)).await {
-                    Some(outcome) => outcome,
-                    None => {
-                        undoing.problem(DisposeProblem::DisposerTimeout {
-                            plugin: undoing.plugin.clone(),
-                            label: self.label.clone(),
-                        });
-                        Ok(())
-                    }
-                },
-                Item::Owned(owned) => {
-                    owned.undo(undoing).await;
-                    Ok(())
-                }
-            };
-            if let Err(cause) = outcome {
-                undoing.problem(DisposeProblem::Disposer {
-                    plugin: undoing.plugin.clone(),
-                    label: self.label.clone(),
-                    cause,
-                });
-            }
+            self.undo_item(item, undoing).await;
         }
         drop(self.activation.release(&self.place));
         self.undone.set();
+    }
+
+    async fn undo_item(&self, item: Item, undoing: &Undoing<'_>) {
+        let (plugin, label) = (undoing.plugin.clone(), self.label.clone());
+        let outcome = match item {
+            Item::Now(undo) => pool::guarded(undo).unwrap_or_else(|text| Err(Fault::panicked(text))),
+            Item::Later(undo) => match undoing.in_grace(CatchPanic(undo)).await {
+                Some(outcome) => outcome,
+                None => return undoing.problem(DisposeProblem::DisposerTimeout { plugin, label }),
+            },
+            Item::Owned(owned) => return owned.undo(undoing).await,
+        };
+        if let Err(cause) = outcome {
+            undoing.problem(DisposeProblem::Disposer { plugin, label, cause });
+        }
+    }
+
+    /// Keeps `item` until the effect is undone; when it was, `item` is undone at once.
+    fn collect(self: &Arc<Self>, bus: &Arc<Bus>, item: Item) {
+        let late = {
+            let mut inner = lock(&self.inner);
+            if inner.over {
+                item
+            } else {
+                inner.items.push(item);
+                return;
+            }
+        };
+        let (state, task_bus) = (self.clone(), bus.clone());
+        run_or_spawn(bus, async move {
+            let undoing = Undoing::alone(&task_bus, &state.activation.name);
+            state.undo_item(late, &undoing).await;
+        });
     }
 }
 
@@ -318,6 +339,7 @@ impl<X: Into<Fault> + Send + 'static> EffectResult for Result<(), X> {
 }
 
 /// Collects what belongs to one composite effect. It is undone as a whole: the last first, each waited for before the next.
+/// What is given to it after that is undone at once.
 #[derive(Clone)]
 pub struct Composite {
     state: Arc<EffectState>,
@@ -338,12 +360,12 @@ impl Composite {
 
     /// Runs `undo` when the effect is undone.
     pub fn defer<R: EffectResult>(&self, undo: impl FnOnce() -> R + Send + 'static) {
-        lock(&self.state.inner).items.push(Item::Now(Box::new(|| undo().into_result())));
+        self.collect(Item::Now(Box::new(|| undo().into_result())));
     }
 
     /// Awaits `undo` when the effect is undone; it is not polled before.
     pub fn defer_async<R: EffectResult>(&self, undo: impl Future<Output = R> + Send + 'static) {
-        lock(&self.state.inner).items.push(Item::Later(Box::pin(async move { undo.await.into_result() })));
+        self.collect(Item::Later(Box::pin(async move { undo.await.into_result() })));
     }
 
     /// Takes over something the fiber owns: a listener, an effect, a fiber (so also a scope), a service, a task. It leaves
@@ -353,7 +375,11 @@ impl Composite {
         if let Some(activation) = owned.activation() {
             drop(activation.release(owned.place()));
         }
-        lock(&self.state.inner).items.push(Item::Owned(owned));
+        self.collect(Item::Owned(owned));
+    }
+
+    fn collect(&self, item: Item) {
+        self.state.collect(self.context.bus(), item);
     }
 
     /// The end of a step of an asynchronous body. When the effect was disposed meanwhile the body goes no further: the
@@ -468,13 +494,7 @@ pub(crate) fn undo_now(bus: &Arc<Bus>, owned: Arc<dyn Owned>) {
     let task_bus = bus.clone();
     run_or_spawn(bus, async move {
         let plugin = owned.activation().map_or_else(|| "root".into(), |it| it.name.clone());
-        let undoing = Undoing {
-            bus: &task_bus,
-            plugin: &plugin,
-            grace: task_bus.grace.dispose,
-            causes: &[],
-            problems: Mutex::default(),
-        };
+        let undoing = Undoing::alone(&task_bus, &plugin);
         owned.undo(&undoing).await;
     });
 }

@@ -344,8 +344,10 @@ pub enum BusError {
         /// Plugin that tried.
         plugin: Arc<str>,
     },
-    /// A value was set for a service that nobody provides.
-    #[error("cannot set property \"{service}\" without provide; call `ctx.provide` first")]
+    /// A service was asked for, or its value was set, and nobody provides it.
+    #[error(
+        "cannot get or set property \"{service}\" without provide; call `ctx.provide` first, or mount a plugin that provides it"
+    )]
     ServiceUnprovided {
         /// Name of the service.
         service: &'static str,

@@ -122,11 +122,22 @@ impl Activation {
     }
 
     fn inactive(&self, what: String) -> BusError {
-        let state = self.fiber.upgrade().map_or(FiberState::Disposed, |it| it.state());
-        // A run that is over while its fiber runs again is over all the same.
-        let state =
-            if matches!(state, FiberState::Active | FiberState::Loading) { FiberState::Unloading } else { state };
-        BusError::Inactive { plugin: self.name.clone(), state, what }
+        BusError::Inactive { plugin: self.name.clone(), state: self.state(), what }
+    }
+
+    /// State of the fiber, for a run that is going down or over.
+    pub(crate) fn state(&self) -> FiberState {
+        match self.fiber.upgrade().map_or(FiberState::Disposed, |it| it.state()) {
+            // A run that is over while its fiber runs again is over all the same.
+            FiberState::Active | FiberState::Loading => FiberState::Unloading,
+            state => state,
+        }
+    }
+
+    /// Whether this is the run its fiber has now, and not an earlier one.
+    pub(crate) fn is_current(&self) -> bool {
+        let current = self.fiber.upgrade().and_then(|it| it.activation());
+        current.is_some_and(|it| std::ptr::eq(&*it, self))
     }
 
     /// Takes an effect out of the list without undoing it.
@@ -452,6 +463,7 @@ impl Fiber {
     /// Waits until it is where it should be: running, or waiting for a service, or gone.
     ///
     /// A fiber that lacks a service is settled in [`Pending`](FiberState::Pending): being settled does not mean that it ran.
+    /// Awaited from inside the fiber's own code it waits for a restart, but not for that code; in its start it does not wait.
     ///
     /// # Errors
     ///

@@ -330,7 +330,19 @@ impl FiberInner {
 
     pub(crate) async fn wait_settled(self: &Arc<Self>) {
         let fiber = self.clone();
-        self.bus.rows.wait_until(move || !lock(&fiber.life).driving).await;
+        let mut waiting = SelfWaiting { bus: self.bus.clone(), target: self.id, place: None };
+        self.bus
+            .rows
+            .wait_until(move || {
+                let calls = fiber.bus.rows.own_frames();
+                // A start runs to its end, so it cannot wait for what comes after it.
+                let ends_first = fiber.is_awaited_by_a_start(&calls)
+                    && matches!(fiber.state(), FiberState::Loading | FiberState::Unloading);
+                // What waits for a restart from inside of it does not hold it up.
+                waiting.set(calls);
+                ends_first || !lock(&fiber.life).driving
+            })
+            .await;
     }
 
     fn is_down(&self, generation: u64) -> bool {

@@ -231,6 +231,11 @@ impl<P: Plugin> Mounted<P> {
 
     async fn update_as(&self, config: P::Config, save: bool) -> Result<Updated, BusError> {
         let inner = self.fiber.inner();
+        let is_gone = || self.fiber.id().is_none();
+        let gone = || BusError::Disposed { plugin: inner.name.clone() };
+        if is_gone() {
+            return Err(gone());
+        }
         let invalid = |issues| BusError::ConfigInvalid { plugin: inner.name.clone(), issues };
         crate::pool::guarded(|| P::validate(&config))
             .unwrap_or_else(|panic| Err(Fault::panicked(panic)))
@@ -243,7 +248,8 @@ impl<P: Plugin> Mounted<P> {
             inner.request_restart()?;
             Ok(stored)
         })
-        .await?;
+        .await
+        .map_err(|error| if is_gone() { gone() } else { error.into() })?;
         if !stored {
             return Ok(Updated::Kept);
         }

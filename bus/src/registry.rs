@@ -212,22 +212,25 @@ impl Registry {
         if state != FiberState::Active {
             return Err(Absence::ProviderNotActive(owner.name.clone(), state));
         }
-        if let Some(check) = &provided.check {
-            let activation = fiber.activation().unwrap_or_else(|| crate::fiber::Activation::new(fiber));
-            let context = Context::new(fiber.clone(), activation, fiber.view.clone());
-            if !crate::pool::guarded(|| check(&context)).unwrap_or(false) {
-                return Err(Absence::Refused(owner.name.clone()));
-            }
-        }
-        Ok(provided)
+        if provided.admits(fiber) { Ok(provided) } else { Err(Absence::Refused(owner.name.clone())) }
     }
 
     pub(crate) fn look_up(&self, fiber: &Arc<FiberInner>, view: &View, slot: u32) -> Option<Arc<ProvidedInner>> {
         self.find(fiber, view, slot).ok()
     }
 
-    /// The provider whatever state it is in.
-    pub(crate) fn look_up_loading(&self, view: &View, slot: u32) -> Option<Arc<ProvidedInner>> {
+    /// The provider for somebody, whatever state it is in.
+    pub(crate) fn look_up_loading(
+        &self,
+        fiber: &Arc<FiberInner>,
+        view: &View,
+        slot: u32,
+    ) -> Option<Arc<ProvidedInner>> {
+        self.current(view, slot).filter(|it| it.admits(fiber))
+    }
+
+    /// The provider whatever state it is in and whomever it refuses.
+    pub(crate) fn current(&self, view: &View, slot: u32) -> Option<Arc<ProvidedInner>> {
         let inner = lock(&self.0);
         inner.entries.get(&(slot, view.realm(slot)))?.current.clone()
     }
@@ -297,6 +300,14 @@ fn wing(fiber: &Arc<FiberInner>) -> Option<u64> {
 }
 
 impl ProvidedInner {
+    /// Whether its check lets this fiber have the service; a check that panics does not.
+    fn admits(&self, fiber: &Arc<FiberInner>) -> bool {
+        let Some(check) = &self.check else { return true };
+        let activation = fiber.activation().unwrap_or_else(|| crate::fiber::Activation::new(fiber));
+        let context = Context::new(fiber.clone(), activation, fiber.view.clone());
+        crate::pool::guarded(|| check(&context)).unwrap_or(false)
+    }
+
     fn wing(&self) -> Option<u64> {
         wing(&self.fiber.upgrade()?)
     }

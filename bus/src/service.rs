@@ -516,6 +516,11 @@ impl<T: ?Sized> Provided<T> {
         Withdrawing(self.inner.clone())
     }
 
+    /// The service without its type, for a listener on [`InternalGet`](crate::InternalGet) to answer with.
+    pub fn any(&self) -> AnyService {
+        AnyService::new(self.inner.clone())
+    }
+
     /// Asks the check of [`provide_if`](Context::provide_if) again for every plugin that needs the service.
     pub fn notify(&self) {
         self.inner.bus.registry.notify(self.inner.slot);

@@ -145,7 +145,7 @@ impl Context {
         pace: Pace,
         callback: impl FnMut(A) + Send + 'static,
     ) -> Throttle<A> {
-        let state = PacedState { last_run: None, waiting: None, timer: None, disposed: false };
+        let state = PacedState { last_run: None, waiting: None, timer: None, running: false, disposed: false };
         Throttle(Arc::new(Paced {
             context: self.clone(),
             period,
@@ -218,7 +218,26 @@ struct PacedState<A> {
     /// What the call at the end of the period gets.
     waiting: Option<A>,
     timer: Option<Timer>,
+    /// The function runs: what it asks for itself comes after it.
+    running: bool,
     disposed: bool,
+}
+
+impl<A> Paced<A> {
+    /// Calls the function; `state.running` is set.
+    fn run(&self, arguments: A) {
+        let _running = Running(&self.state);
+        (lock(&self.callback))(arguments);
+    }
+}
+
+/// Ends a run of a paced function, also one that panics.
+struct Running<'a, A>(&'a Mutex<PacedState<A>>);
+
+impl<A> Drop for Running<'_, A> {
+    fn drop(&mut self) {
+        lock(self.0).running = false;
+    }
 }
 
 impl<A> PacedState<A> {
@@ -261,12 +280,14 @@ impl<A: Send + 'static> Throttle<A> {
                         }
                         paced.period - passed
                     }
-                    _ if state.timer.as_ref().is_none_or(|it| it.0.is_finished()) => {
+                    _ if !state.running && state.timer.as_ref().is_none_or(|it| it.0.is_finished()) => {
                         state.last_run = Some(now);
+                        state.running = true;
                         drop(state);
-                        (lock(&paced.callback))(arguments);
+                        paced.run(arguments);
                         return;
                     }
+                    _ if !trailing => return,
                     _ => Duration::ZERO,
                 }
             }
@@ -290,10 +311,12 @@ impl<A: Send + 'static> Throttle<A> {
                 let mut state = lock(&later.state);
                 state.last_run = Some(later.context.bus().seams.clock.monotonic());
                 state.timer = None;
-                state.waiting.take()
+                let arguments = state.waiting.take();
+                state.running |= arguments.is_some();
+                arguments
             };
             if let Some(arguments) = arguments {
-                (lock(&later.callback))(arguments);
+                later.run(arguments);
             }
         });
         match task {
