@@ -624,9 +624,9 @@ impl EffectList {
         let owned = self.list.get_mut(at)?.take_if(|it| std::ptr::eq(it.place(), place))?;
         place.store(NOWHERE, Ordering::Relaxed);
         self.holes += 1;
-        if self.holes == self.list.len() {
-            self.list.clear();
-            self.holes = 0;
+        // The last place is never a hole.
+        while self.list.pop_if(|it| it.is_none()).is_some() {
+            self.holes -= 1;
         }
         Some(owned)
     }
