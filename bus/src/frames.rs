@@ -470,11 +470,18 @@ impl Rows {
         calls
     }
 
-    /// What a frame names while code behind `gate` runs in it: the gate, or a snapshot that holds a listener behind it.
+    /// What a frame names while code behind `gate` runs in it: the gate first, then every snapshot that holds a listener behind it.
     fn marks(&self, gate: &Gate) -> Vec<usize> {
         let retired = lock(&self.retired);
         let snapshots = retired.iter().filter(|it| it.mentions(gate)).map(|it| it.address());
         std::iter::once(gate.mark()).chain(snapshots).collect()
+    }
+
+    /// Whether another thread walks a snapshot of the past that holds a listener behind `gate`.
+    pub(crate) fn is_walked(&self, gate: &Gate) -> bool {
+        let (me, marks) = (this_thread(), self.marks(gate));
+        let rows = lock(&self.rows);
+        marks.iter().skip(1).any(|it| is_named(&rows, *it, Some(me)))
     }
 
     /// Slots of the frames in which other threads run code behind `gate`.

@@ -278,6 +278,12 @@ impl FiberInner {
         let grace = lock(&self.life).grace.unwrap_or(self.bus.grace.dispose);
         let undoing = Undoing { fiber: Some(self), ..Undoing::new(&self.bus, &self.name, grace) };
 
+        // A dispatch that began before another version was switched in ends on this one, whole.
+        if !self.is_visible() {
+            let rows = &self.bus.rows;
+            undoing.in_grace(rows.wait_until(|| !rows.is_walked(&activation.gate))).await;
+        }
+
         // Whoever uses this one's services goes first, while it is whole.
         let mut services = Vec::new();
         activation.visit(|leaf| {

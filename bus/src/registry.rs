@@ -223,20 +223,23 @@ impl Registry {
                 None => entry.current.clone().ok_or(Absence::NotProvided)?,
             }
         };
-        let Some(owner) = provided.fiber.upgrade() else { return Err(Absence::NotProvided) };
-        let state = owner.state();
+        let owner = provided.fiber.upgrade();
+        let state = owner.as_ref().map_or(FiberState::Disposed, |it| it.state());
         if state != FiberState::Active {
             // It may have been replaced, and begun to go, since it was found.
             if provided.replaced.load(Ordering::Acquire) {
                 return self.find_now(fiber, view, slot, while_draining);
             }
-            return Err(Absence::ProviderNotActive(owner.name.clone(), state));
+            return Err(match owner {
+                Some(owner) => Absence::ProviderNotActive(owner.name.clone(), state),
+                None => Absence::NotProvided,
+            });
         }
         if let Some(check) = &provided.check {
             let activation = fiber.activation().unwrap_or_else(|| crate::fiber::Activation::new(fiber));
             let context = Context::new(fiber.clone(), activation, fiber.view.clone());
             if !crate::pool::guarded(|| check(&context)).unwrap_or(false) {
-                return Err(Absence::Refused(owner.name.clone()));
+                return Err(Absence::Refused(provided.owner.name.clone()));
             }
         }
         Ok(provided)

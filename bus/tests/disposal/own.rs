@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::poll;
 use linn_bus::{Cause, Context, Fiber, FiberState, Grace, Inject, Plugin, Root, Svc, listener};
@@ -433,21 +434,28 @@ fn from_a_listener_of_another_plugin_inside_a_listener_of_its_own() {
 #[test]
 fn several_calls_of_one_plugin_that_all_dispose_it_do_not_wait_for_each_other() {
     everywhere(async |root| {
-        let fiber = mount(root, "own", async |ctx: Context, (): ()| {
-            ctx.clone()
-                .on(listener!(async move |_: &Ask| {
-                    ctx.fiber().dispose().await.unwrap();
-                    Some(1)
-                }))
-                .map(drop)
+        let (go, wait) = oneshot::channel::<()>();
+        let wait = wait.shared();
+        let fiber = mount(root, "own", move |ctx: Context, (): ()| {
+            let wait = wait.clone();
+            async move {
+                ctx.clone()
+                    .on(listener!(async move |_: &Ask| {
+                        let _ = wait.clone().await;
+                        ctx.fiber().dispose().await.unwrap();
+                        Some(1)
+                    }))
+                    .map(drop)
+            }
         })
         .await;
         let mut calls: Vec<_> = (0..4).map(|_| Box::pin(root.serial(&Ask))).collect();
         for call in &mut calls {
             assert!(poll!(call).is_pending());
         }
-        for call in calls {
-            assert_eq!(call.await.unwrap(), Some(1));
+        go.send(()).unwrap();
+        for answer in futures::future::join_all(calls).await {
+            assert_eq!(answer.unwrap(), Some(1));
         }
         assert_eq!(fiber.state(), FiberState::Disposed);
     });
