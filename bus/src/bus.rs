@@ -193,13 +193,12 @@ impl Bus {
     /// Takes a listener that is dead already out of all lists.
     #[cold]
     pub(crate) fn forget(&self, head: &HookHead) {
-        let mut retired = Vec::new();
-        let hook = head.cell.remove(head, &mut retired);
+        let hook = head.cell.remove(head, &self.rows);
         if hook.is_some() {
             self.count_observer(head.cell.name(), false);
         }
         let owned = head.core.release(&head.owned);
-        self.rows.retire(retired);
+        self.rows.reclaim();
         drop((hook, owned));
     }
 
@@ -237,12 +236,13 @@ impl Bus {
 
     /// Names for the slots of frames.
     pub(crate) fn slot_name(&self, slot: u32) -> &'static str {
-        self.cell(slot & !INNER).map_or("task or service call", |it| it.name())
+        match slot {
+            crate::frames::TASK => "task",
+            crate::frames::SERVICE => "service call",
+            event => self.cell(event & !INNER).map_or("event", |it| it.name()),
+        }
     }
 }
-
-/// A slot for frames that belong to no event.
-pub(crate) const NO_EVENT: u32 = u32::MAX;
 
 struct ParkedCall {
     waker: Waker,

@@ -186,9 +186,9 @@ fn visible(head: &HookHead) -> bool {
 
 /// What all cells can do, whatever their event.
 pub(crate) trait CellControl: Send + Sync {
-    /// Takes a listener out; snapshots that held it go to `retired`. The listener itself is returned so that it is
-    /// dropped outside the lock.
-    fn remove(&self, head: &HookHead, retired: &mut Vec<Arc<dyn Retired>>) -> Option<Arc<dyn HookControl>>;
+    /// Takes a listener out and retires snapshots that held it, for the caller to reclaim. The listener itself is returned
+    /// so that it is dropped outside the lock.
+    fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>>;
     /// Address of the event's cell: cells of one event share it.
     fn event_cell(&self) -> *const ();
     /// Holds every change of the event's lists off until the guard is dropped.
@@ -202,7 +202,7 @@ pub(crate) trait CellControl: Send + Sync {
 /// An event whose lists cannot change for now.
 pub(crate) trait LockedCell {
     /// Makes the next dispatches build new snapshots.
-    fn invalidate(&mut self, retired: &mut Vec<Arc<dyn Retired>>);
+    fn invalidate(&mut self, rows: &Rows);
 }
 
 /// All listeners of one event in one bus.
@@ -233,8 +233,9 @@ struct Lists<E: Event> {
     everywhere: Listeners<E>,
     /// Scopes with listeners of their own.
     scopes: Vec<Arc<ScopeCell<E>>>,
-    /// Scopes whose snapshot was built since the last change out here.
-    built: Vec<Arc<ScopeCell<E>>>,
+    /// Scopes whose snapshot was built since the last change out here. Weak, for a scope without listeners is kept by its
+    /// key alone.
+    built: Vec<Weak<ScopeCell<E>>>,
 }
 
 /// The listeners one scope has of one event.
@@ -261,20 +262,19 @@ impl<E: Event> EventCell<E> {
     }
 
     pub(crate) fn add(&self, rows: &Rows, hook: Arc<Object<E>>) {
-        let mut retired = Vec::new();
         {
             let mut lists = self.locked();
             lists.everywhere.add(hook);
-            self.invalidate(&mut lists, &mut retired);
+            self.invalidate(&mut lists, rows);
         }
-        rows.retire(retired);
+        rows.reclaim();
     }
 
-    fn invalidate(&self, lists: &mut Lists<E>, retired: &mut Vec<Arc<dyn Retired>>) {
-        retired.extend(self.current.take());
-        for scope in lists.built.drain(..) {
+    fn invalidate(&self, lists: &mut Lists<E>, rows: &Rows) {
+        rows.retire(self.current.take());
+        for scope in lists.built.drain(..).filter_map(|it| it.upgrade()) {
             scope.built.store(false, Ordering::Relaxed);
-            retired.extend(scope.current.take());
+            rows.retire(scope.current.take());
         }
     }
 
@@ -305,16 +305,16 @@ impl<E: Event> ScopeCell<E> {
     }
 
     pub(crate) fn add(&self, rows: &Rows, hook: Arc<Object<E>>) {
-        let retired = {
+        {
             let mut lists = self.event.locked();
             let mut own = self.owned();
             if own.len() == 0 {
                 lists.scopes.extend(self.me.upgrade());
             }
             own.add(hook);
-            self.current.take()
-        };
-        rows.retire(retired);
+            rows.retire(self.current.take());
+        }
+        rows.reclaim();
     }
 
     #[cold]
@@ -339,16 +339,19 @@ impl<E: Event> ScopeCell<E> {
         }
         self.current.set(Snapshot { entries: entries.into_boxed_slice() });
         if !self.built.swap(true, Ordering::Relaxed) {
-            built.extend(self.me.upgrade());
+            if built.len() == built.capacity() {
+                built.retain(|it| it.strong_count() > 0);
+            }
+            built.push(self.me.clone());
         }
     }
 }
 
 impl<E: Event> CellControl for EventCell<E> {
-    fn remove(&self, head: &HookHead, retired: &mut Vec<Arc<dyn Retired>>) -> Option<Arc<dyn HookControl>> {
+    fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>> {
         let mut lists = self.locked();
         let hook = lists.everywhere.remove(head)?;
-        self.invalidate(&mut lists, retired);
+        self.invalidate(&mut lists, rows);
         Some(E::Mode::erase(hook))
     }
     fn event_cell(&self) -> *const () {
@@ -375,24 +378,24 @@ impl<E: Event> CellControl for EventCell<E> {
 }
 
 impl<E: Event> LockedCell for (&EventCell<E>, MutexGuard<'_, Lists<E>>) {
-    fn invalidate(&mut self, retired: &mut Vec<Arc<dyn Retired>>) {
+    fn invalidate(&mut self, rows: &Rows) {
         let (cell, lists) = self;
-        cell.invalidate(lists, retired);
+        cell.invalidate(lists, rows);
         for scope in &lists.scopes {
-            retired.extend(scope.current.take());
+            rows.retire(scope.current.take());
         }
     }
 }
 
 impl<E: Event> CellControl for ScopeCell<E> {
-    fn remove(&self, head: &HookHead, retired: &mut Vec<Arc<dyn Retired>>) -> Option<Arc<dyn HookControl>> {
+    fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>> {
         let mut lists = self.event.locked();
         let mut own = self.owned();
         let hook = own.remove(head)?;
-        retired.extend(self.current.take());
+        rows.retire(self.current.take());
         if own.len() == 0 {
             lists.scopes.retain(|it| !ptr::eq(&**it, self));
-            lists.built.retain(|it| !ptr::eq(&**it, self));
+            lists.built.retain(|it| !ptr::eq(it.as_ptr(), self));
             self.built.store(false, Ordering::Relaxed);
         }
         Some(E::Mode::erase(hook))

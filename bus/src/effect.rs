@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use crate::bus::{Bus, lock};
 use crate::context::Context;
 use crate::fault::{BusError, DisposeProblem, Fault};
-use crate::fiber::{Activation, Fiber};
+use crate::fiber::{Activation, Fiber, FiberInner, Late};
 use crate::hook::{HookControl, HookHead};
 use crate::latch::Latch;
 use crate::pool;
@@ -50,15 +50,22 @@ pub struct Undoing<'a> {
     pub(crate) bus: &'a Arc<Bus>,
     pub(crate) plugin: &'a Arc<str>,
     pub(crate) grace: std::time::Duration,
-    /// Fibers whose disposal this is part of.
-    pub(crate) causes: &'a [u64],
+    /// The fiber that unloads, if one does.
+    pub(crate) fiber: Option<&'a FiberInner>,
     pub(crate) problems: Mutex<Vec<DisposeProblem>>,
+    /// Calls of what is below the fiber that go on.
+    pub(crate) late: Mutex<Vec<Late>>,
 }
 
 impl<'a> Undoing<'a> {
-    /// One that is part of no disposal of a fiber.
-    fn alone(bus: &'a Arc<Bus>, plugin: &'a Arc<str>) -> Self {
-        Self { bus, plugin, grace: bus.grace.dispose, causes: &[], problems: Mutex::default() }
+    /// A teardown that is part of no fiber's.
+    pub(crate) fn new(bus: &'a Arc<Bus>, plugin: &'a Arc<str>, grace: std::time::Duration) -> Self {
+        Self { bus, plugin, grace, fiber: None, problems: Mutex::default(), late: Mutex::default() }
+    }
+
+    /// Fibers whose disposal this is part of; there may be more of them later.
+    pub(crate) fn causes(&self) -> Vec<u64> {
+        self.fiber.map(FiberInner::unload_causes).unwrap_or_default()
     }
 
     pub(crate) fn problem(&self, problem: DisposeProblem) {
@@ -200,9 +207,14 @@ struct EffectInner {
     items: Vec<Item>,
     /// Disposed: the body stops at its next checkpoint.
     stopping: bool,
+    /// It stopped there.
+    stopped: bool,
     taken: bool,
     /// What was collected is being undone: what comes now comes late.
     over: bool,
+    /// The grace period is over: the body is dropped where it waits.
+    abandoned: bool,
+    body: Option<Waker>,
     error: Option<BusError>,
 }
 
@@ -231,6 +243,15 @@ impl EffectState {
         if undoing.in_grace(self.set_up.wait()).await.is_none() {
             undoing
                 .problem(DisposeProblem::DisposerTimeout { plugin: undoing.plugin.clone(), label: self.label.clone() });
+            lock(&self.inner).abandoned = true;
+            let waker = lock(&self.inner).body.take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+            // Once more, for the body to be dropped.
+            if undoing.in_grace(self.set_up.wait()).await.is_none() {
+                undoing.problem(DisposeProblem::Stuck { plugin: undoing.plugin.clone(), what: self.label.to_string() });
+            }
         }
         let items = {
             let mut inner = lock(&self.inner);
@@ -272,7 +293,7 @@ impl EffectState {
         };
         let (state, task_bus) = (self.clone(), bus.clone());
         run_or_spawn(bus, async move {
-            let undoing = Undoing::alone(&task_bus, &state.activation.name);
+            let undoing = Undoing::new(&task_bus, &state.activation.name, task_bus.grace.dispose);
             state.undo_item(late, &undoing).await;
         });
     }
@@ -385,8 +406,12 @@ impl Composite {
     /// The end of a step of an asynchronous body. When the effect was disposed meanwhile the body goes no further: the
     /// future never returns and the body is dropped.
     pub async fn checkpoint(&self) {
-        if lock(&self.state.inner).stopping {
-            self.state.set_up.set();
+        let stopped = {
+            let mut inner = lock(&self.state.inner);
+            inner.stopped = inner.stopping;
+            inner.stopped
+        };
+        if stopped {
             std::future::pending::<()>().await;
         }
     }
@@ -494,7 +519,7 @@ pub(crate) fn undo_now(bus: &Arc<Bus>, owned: Arc<dyn Owned>) {
     let task_bus = bus.clone();
     run_or_spawn(bus, async move {
         let plugin = owned.activation().map_or_else(|| "root".into(), |it| it.name.clone());
-        let undoing = Undoing::alone(&task_bus, &plugin);
+        let undoing = Undoing::new(&task_bus, &plugin, task_bus.grace.dispose);
         owned.undo(&undoing).await;
     });
 }
@@ -561,16 +586,23 @@ impl Context {
             let mut body: BoxFuture<'static, Result<(), Fault>> =
                 Box::pin(async move { body(composite).await.into_result() });
             let outcome = std::future::poll_fn(|cx| {
-                let polled = pool::guarded(|| body.as_mut().poll(cx));
-                let stopped = state.set_up.is_set();
-                match polled {
-                    Ok(Poll::Pending) if stopped => Poll::Ready(Ok(())),
+                let old = {
+                    let mut inner = lock(&state.inner);
+                    if inner.abandoned {
+                        return Poll::Ready(Ok(()));
+                    }
+                    inner.body.replace(cx.waker().clone())
+                };
+                drop(old);
+                match pool::guarded(|| body.as_mut().poll(cx)) {
+                    Ok(Poll::Pending) if lock(&state.inner).stopped => Poll::Ready(Ok(())),
                     Ok(polled) => polled,
                     Err(text) => Poll::Ready(Err(Fault::panicked(text))),
                 }
             })
             .await;
-            drop(body);
+            // The text of a panic in the drop has nobody to go to but the panic hook, which has seen it.
+            drop(pool::guarded(|| drop(body)));
             if let Err(cause) = outcome {
                 let handle = EffectHandle { state: state.clone(), bus: bus.clone() };
                 lock(&state.inner).error = Some(handle.failed(cause));

@@ -197,8 +197,8 @@ pub(crate) struct FiberInner {
 pub(crate) struct Life {
     pub(crate) state: FiberState,
     pub(crate) activation: Option<Arc<Activation>>,
-    /// The run that ended last: its late calls are waited for.
-    pub(crate) last: Option<Arc<Activation>>,
+    /// Calls that the last run was unloaded under, of itself and of what was mounted below it.
+    pub(crate) late: Vec<Late>,
     /// Services captured by this run.
     pub(crate) captured: Option<Arc<Resolved>>,
     pub(crate) error: Option<BusError>,
@@ -219,6 +219,22 @@ pub(crate) struct Life {
     pub(crate) grace: Option<std::time::Duration>,
     /// Services that a fiber without a plugin may rely on.
     allowed: NeedList,
+}
+
+/// What code of a run that is over may be in still: the call that disposed its own fiber.
+#[derive(Clone)]
+pub(crate) enum Late {
+    Run(Arc<Activation>),
+    Service(Arc<ProvidedInner>),
+}
+
+impl Late {
+    pub(crate) fn gate(&self) -> &Gate {
+        match self {
+            Self::Run(run) => &run.gate,
+            Self::Service(service) => service.gate(),
+        }
+    }
 }
 
 /// What a run depends on: the generation of the fiber and the providers of its needs, in order; 0 for an absent one.
@@ -370,7 +386,7 @@ impl Life {
         Self {
             state,
             activation: None,
-            last: None,
+            late: Vec::new(),
             captured: None,
             error: None,
             generation: 0,
@@ -400,10 +416,14 @@ impl Owned for FiberInner {
     fn visit(&self, _: &mut dyn FnMut(Leaf<'_>)) {}
     fn undo<'a>(self: Arc<Self>, undoing: &'a Undoing<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.request_dispose(undoing.causes, Some(undoing.grace));
+            self.request_dispose(&undoing.causes(), Some(undoing.grace));
             self.wait_disposed().await;
-            let problems = std::mem::take(&mut lock(&self.life).problems);
+            let (problems, late) = {
+                let mut life = lock(&self.life);
+                (std::mem::take(&mut life.problems), life.late.clone())
+            };
             lock(&undoing.problems).extend(problems);
+            lock(&undoing.late).extend(late);
         })
     }
     fn activation(&self) -> Option<Arc<Activation>> {

@@ -10,13 +10,20 @@
 //! Futures that are pending are counted on their gate *inside* a frame, so the order of the questions is rows first, counters second.
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
+
+#[cfg(all(test, loom))]
+mod model;
 
 /// Frames a thread has before it takes another block of them.
 const BLOCK: usize = if cfg!(loom) { 2 } else { 64 };
@@ -65,13 +72,14 @@ impl Gate {
         self.pending.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Call only inside a frame that names this gate, so that leaving the frame wakes who waits.
+    /// Call only inside a frame that names this gate, and leave it with [`Row::leave_ended`], which wakes who waits.
     #[inline]
     pub(crate) fn sub_pending(&self) {
         self.pending.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Several at once. Call only inside a frame that names this gate.
+    /// Several at once. Call only inside a frame that names this gate; where it is fewer than none, wake who waits once the
+    /// frame is left.
     #[inline]
     pub(crate) fn count_pending(&self, more: isize) {
         self.pending.fetch_add(more as usize, Ordering::AcqRel);
@@ -84,6 +92,10 @@ impl Gate {
 
 /// Mark on the slot of a frame that is a further layer of a dispatch which has a frame already: it does not nest.
 pub(crate) const INNER: u32 = 1 << 31;
+/// Slot of a service call.
+pub(crate) const SERVICE: u32 = u32::MAX;
+/// Slot of a task or of the start of a plugin, whose pending futures no gate counts.
+pub(crate) const TASK: u32 = u32::MAX - 1;
 
 /// Tag of a call frame; snapshots and gates are aligned, so the bit is free.
 const CALL: usize = 1;
@@ -219,6 +231,13 @@ impl Row {
         }
     }
 
+    /// Leaves the innermost frame, in which a future ended that was counted as pending.
+    #[inline]
+    pub(crate) fn leave_ended(&self, rows: &Rows, depth: usize) {
+        self.leave(rows, depth);
+        rows.wake_if_waiting();
+    }
+
     /// Whether this thread is inside a dispatch of `slot`.
     #[cold]
     pub(crate) fn is_inside(&self, slot: u32) -> bool {
@@ -249,6 +268,9 @@ pub(crate) struct Rows {
     rows: Mutex<Vec<Arc<Row>>>,
     /// Number of waiters and of retired snapshots: what makes leaving a frame take the long way.
     waiting: AtomicUsize,
+    /// Whether somebody who waits found code on a CPU and must be told when it leaves. Without it a call that is polled in
+    /// one task with a disposal would wake that task by being polled, for ever.
+    watched: AtomicBool,
     waiters: Mutex<(u64, Vec<Waiter>)>,
     retired: Mutex<Vec<Arc<dyn Retired>>>,
     asymmetric: bool,
@@ -280,16 +302,20 @@ impl Drop for Mine {
 
 /// A number that no other live thread has, the same in every library of the process.
 fn this_thread() -> u64 {
-    #[cfg(unix)]
+    #[cfg(all(unix, not(loom)))]
     {
         // SAFETY: `pthread_self` has no preconditions.
         unsafe { libc::pthread_self() as u64 }
     }
-    #[cfg(not(unix))]
+    #[cfg(any(not(unix), loom))]
     {
+        #[cfg(loom)]
+        use loom::thread;
         use std::hash::{DefaultHasher, Hash, Hasher};
+        #[cfg(not(loom))]
+        use std::thread;
         let mut hasher = DefaultHasher::new();
-        std::thread::current().id().hash(&mut hasher);
+        thread::current().id().hash(&mut hasher);
         hasher.finish() | 1
     }
 }
@@ -299,6 +325,7 @@ impl Rows {
         Arc::new(Self {
             rows: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            watched: AtomicBool::new(false),
             waiters: Mutex::default(),
             retired: Mutex::default(),
             asymmetric: membarrier::register(),
@@ -336,10 +363,16 @@ impl Rows {
             LAST.set((Arc::as_ptr(self), row));
             row
         });
-        // A thread that is ending has lost its list: it gets a row for what is left of its life.
-        let row = found.unwrap_or_else(|_| Arc::as_ptr(&self.claim_row()));
+        let row = found.unwrap_or_else(|_| Arc::as_ptr(&self.last_row()));
         // SAFETY: `self.rows` holds every row it ever handed out, and `self` is borrowed for the result.
         unsafe { &*row }
+    }
+
+    /// A thread that is ending has lost its list: it gets one row for what is left of its life.
+    fn last_row(&self) -> Arc<Row> {
+        let me = this_thread();
+        let own = lock(&self.rows).iter().find(|row| row.owner.load(Ordering::Relaxed) == me).cloned();
+        own.unwrap_or_else(|| self.claim_row())
     }
 
     /// A row of its own for the caller: a free one or a new one.
@@ -366,24 +399,27 @@ impl Rows {
         }
     }
 
-    /// Keeps `old` until no frame names it. Drops of listeners run in here, outside every lock.
+    /// Keeps `old` until no frame names it. Call it under the lock that made `old` a snapshot of the past, so that nobody
+    /// who takes that lock later looks for it in vain; call [`reclaim`](Self::reclaim) once the lock is given back.
     pub(crate) fn retire(&self, old: impl IntoIterator<Item = Arc<dyn Retired>>) {
-        {
-            let mut retired = lock(&self.retired);
-            let before = retired.len();
-            retired.extend(old);
-            if retired.len() == before {
-                return;
-            }
-            self.waiting.fetch_add(retired.len() - before, Ordering::Relaxed);
-        }
-        self.reclaim();
+        let mut retired = lock(&self.retired);
+        let before = retired.len();
+        retired.extend(old);
+        self.waiting.fetch_add(retired.len() - before, Ordering::Relaxed);
     }
 
-    fn reclaim(&self) {
-        self.heavy_fence();
+    /// Drops what was retired and is not named any more. Drops of listeners run in here, outside every lock.
+    pub(crate) fn reclaim(&self) {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let free = {
             let mut retired = lock(&self.retired);
+            if retired.is_empty() {
+                return;
+            }
+            // Under the lock, so that it comes after every snapshot in the list was taken away.
+            self.heavy_fence();
             let rows = lock(&self.rows);
             let free: Vec<_> = retired.extract_if(.., |it| !is_named(&rows, it.address(), None)).collect();
             self.waiting.fetch_sub(free.len(), Ordering::Relaxed);
@@ -398,10 +434,17 @@ impl Rows {
     /// The long way out of a frame: somebody waits, or something was retired.
     #[cold]
     fn left(&self, what: usize) {
-        if what & CALL == 0 && !lock(&self.retired).is_empty() {
+        if what & CALL == 0 {
             self.reclaim();
+        } else if self.watched.swap(false, Ordering::AcqRel) {
+            self.wake();
         }
-        if what & CALL != 0 {
+    }
+
+    /// [`wake`](Self::wake) after a frame was left in which fewer futures came to be pending.
+    #[inline]
+    pub(crate) fn wake_if_waiting(&self) {
+        if self.waiting.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
     }
@@ -414,7 +457,7 @@ impl Rows {
         }
     }
 
-    /// The gates that frames of the running thread name, and how many frames each has.
+    /// The gates that frames of the running thread name, and how many calls each counts as pending while they wait.
     pub(crate) fn own_frames(&self) -> Vec<(usize, usize)> {
         let me = this_thread();
         let mut calls: Vec<(usize, usize)> = Vec::new();
@@ -425,22 +468,37 @@ impl Rows {
                 if what & CALL == 0 {
                     continue;
                 }
+                let counted = usize::from(row.frame(at).slot.load(Ordering::Relaxed) != TASK);
                 match calls.iter_mut().find(|(gate, _)| *gate == what & !CALL) {
-                    Some((_, count)) => *count += 1,
-                    None => calls.push((what & !CALL, 1)),
+                    Some((_, count)) => *count += counted,
+                    None => calls.push((what & !CALL, counted)),
                 }
             }
         }
         calls
     }
 
+    /// What a frame names while code behind `gate` runs in it: the gate first, then every snapshot that holds a listener behind it.
+    fn marks(&self, gate: &Gate) -> Vec<usize> {
+        let retired = lock(&self.retired);
+        let snapshots = retired.iter().filter(|it| it.mentions(gate)).map(|it| it.address());
+        std::iter::once(gate.mark()).chain(snapshots).collect()
+    }
+
+    /// Whether another thread walks a snapshot of the past that holds a listener behind `gate`.
+    pub(crate) fn is_walked(&self, gate: &Gate) -> bool {
+        let (me, marks) = (this_thread(), self.marks(gate));
+        let rows = lock(&self.rows);
+        marks.iter().skip(1).any(|it| is_named(&rows, *it, Some(me)))
+    }
+
     /// Slots of the frames in which other threads run code behind `gate`.
     pub(crate) fn running(&self, gate: &Gate) -> Vec<u32> {
-        let (me, mark) = (this_thread(), gate.mark());
+        let (me, marks) = (this_thread(), self.marks(gate));
         let rows = lock(&self.rows);
         rows.iter()
             .filter(|row| row.owner.load(Ordering::Relaxed) != me)
-            .flat_map(|row| row.live_frames().filter(|it| it.what.load(Ordering::Acquire) == mark))
+            .flat_map(|row| row.live_frames().filter(|it| marks.contains(&it.what.load(Ordering::Acquire))))
             .map(|it| it.slot.load(Ordering::Relaxed))
             .collect()
     }
@@ -448,10 +506,17 @@ impl Rows {
     /// Whether no other thread runs code behind `gate` or walks a snapshot that holds a listener behind it.
     pub(crate) fn is_off_cpu(&self, gate: &Gate) -> bool {
         let me = this_thread();
-        let retired: Vec<_> =
-            lock(&self.retired).iter().filter(|it| it.mentions(gate)).map(|it| it.address()).collect();
-        let rows = lock(&self.rows);
-        !is_named(&rows, gate.mark(), Some(me)) && !retired.iter().any(|it| is_named(&rows, *it, Some(me)))
+        let is_off = || {
+            let marks = self.marks(gate);
+            let rows = lock(&self.rows);
+            !marks.iter().any(|it| is_named(&rows, *it, Some(me)))
+        };
+        if is_off() {
+            return true;
+        }
+        self.watched.store(true, Ordering::Relaxed);
+        self.heavy_fence();
+        is_off()
     }
 
     /// Waits until `ready` holds; looks again whenever a call behind a gate or a dispatch with a retired snapshot ends.
@@ -468,7 +533,7 @@ fn is_named(rows: &[Arc<Row>], what: usize, except: Option<u64>) -> bool {
         .any(|row| row.live_frames().any(|it| it.what.load(Ordering::Acquire) == what))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -484,18 +549,20 @@ impl<F: FnMut() -> bool + Unpin> Future for WaitUntil<F> {
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        // A waker may own a task, whose drop may come here again: none is dropped under the lock.
+        let mut waker = cx.waker().clone();
         {
             let mut waiters = lock(&this.rows.waiters);
             match this.id {
                 Some(id) => {
                     if let Some(waiter) = waiters.1.iter_mut().find(|it| it.id == id) {
-                        waiter.waker.clone_from(cx.waker());
+                        std::mem::swap(&mut waiter.waker, &mut waker);
                     }
                 }
                 None => {
                     waiters.0 += 1;
                     let id = waiters.0;
-                    waiters.1.push(Waiter { id, waker: cx.waker().clone() });
+                    waiters.1.push(Waiter { id, waker: waker.clone() });
                     this.id = Some(id);
                     this.rows.waiting.fetch_add(1, Ordering::Relaxed);
                 }
@@ -509,7 +576,12 @@ impl<F: FnMut() -> bool + Unpin> Future for WaitUntil<F> {
 impl<F> Drop for WaitUntil<F> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            lock(&self.rows.waiters).1.retain(|it| it.id != id);
+            let waiter = {
+                let mut waiters = lock(&self.rows.waiters);
+                let at = waiters.1.iter().position(|it| it.id == id);
+                at.map(|at| waiters.1.swap_remove(at))
+            };
+            drop(waiter);
             self.rows.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }

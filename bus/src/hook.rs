@@ -1,11 +1,13 @@
 //! A registered listener: its head, which every dispatch reads, and its body.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::cell::CellControl;
 use crate::effect::{NOWHERE, Owned};
 use crate::fiber::FiberCore;
+use crate::pool;
 
 const LIVE: u8 = 0;
 const ONCE: u8 = 1;
@@ -103,7 +105,21 @@ pub trait HookControl: Owned {
 #[doc(hidden)]
 pub(crate) struct Hook<L> {
     pub(crate) head: HookHead,
-    pub(crate) body: L,
+    pub(crate) body: ManuallyDrop<L>,
+}
+
+impl<L> Hook<L> {
+    pub(crate) fn new(head: HookHead, body: L) -> Self {
+        Self { head, body: ManuallyDrop::new(body) }
+    }
+}
+
+impl<L> Drop for Hook<L> {
+    fn drop(&mut self) {
+        // Whoever drops the last of it is not to blame for a panic; its text has nobody to go to but the panic hook.
+        // SAFETY: dropped once, here, and not used afterwards.
+        drop(pool::guarded(|| unsafe { ManuallyDrop::drop(&mut self.body) }));
+    }
 }
 
 impl<L: Send + Sync + 'static> HookControl for Hook<L> {

@@ -4,16 +4,16 @@
 //! start is never cancelled half way: what changed meanwhile is looked at when it has ended.
 
 use std::ptr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::bus::{Bus, NO_EVENT, SelfWait, lock};
+use crate::bus::{Bus, SelfWait, lock};
 use crate::context::Context;
 use crate::dispatch::{self, Emitter};
 use crate::effect::{Leaf, Undoing};
 use crate::fault::{BusError, DisposeError, DisposeProblem, Fault};
-use crate::fiber::{Activation, Epoch, Fiber, FiberInner, FiberState};
-use crate::frames::Gate;
+use crate::fiber::{Activation, Epoch, Fiber, FiberInner, FiberState, Late};
+use crate::frames::{Gate, TASK};
 use crate::internal::{InternalPlugin, InternalStatus};
 use crate::pool;
 use crate::seams::BoxFuture;
@@ -86,14 +86,24 @@ impl FiberInner {
         self.bus.rows.wake();
     }
 
-    /// Adds to the fibers whose disposal this one's unloading is part of.
+    /// Adds to the fibers whose disposal this one's unloading is part of; also while it unloads already.
     pub(crate) fn add_causes(&self, causes: &[u64]) {
-        let mut life = lock(&self.life);
-        for cause in causes {
-            if !life.causes.contains(cause) {
-                life.causes.push(*cause);
+        {
+            let mut life = lock(&self.life);
+            for cause in causes {
+                if !life.causes.contains(cause) {
+                    life.causes.push(*cause);
+                }
             }
         }
+        self.bus.rows.wake();
+    }
+
+    /// The fibers whose disposal makes this one unload, itself among them.
+    pub(crate) fn unload_causes(&self) -> Vec<u64> {
+        let mut causes = lock(&self.life).causes.clone();
+        causes.push(self.id);
+        causes
     }
 
     /// A listener of a run panicked once too often.
@@ -220,14 +230,25 @@ impl FiberInner {
             life.activation = Some(activation.clone());
             life.captured = Some(resolved.clone());
             life.loaded = Some(epoch.clone());
-            life.causes.clear();
+            if !life.disposed {
+                life.causes.clear();
+            }
+        }
+        if self.bus.registry.providers(self, instance.needs()).as_ref() != Some(&epoch.providers) {
+            // A provider that went in this very moment may not have met this run among its users.
+            self.forget_run(None);
+            self.bus.rows.wake();
+            return;
         }
         self.set_state(FiberState::Loading);
         let context = Context::new(self.clone(), activation.clone(), self.view.clone());
         let outcome = match pool::guarded(|| instance.validate()) {
             Ok(Ok(())) => {
-                let start =
-                    Starting { fiber: self, activation: &activation, future: instance.start(&context, &resolved) };
+                let start = Starting {
+                    fiber: self,
+                    activation: &activation,
+                    future: Some(instance.start(&context, &resolved)),
+                };
                 start.await.map_err(|cause| BusError::StartFailed { plugin: self.name.clone(), cause })
             }
             Ok(Err(issues)) => Err(BusError::ConfigInvalid { plugin: self.name.clone(), issues }),
@@ -262,14 +283,14 @@ impl FiberInner {
         if self.parent.is_some() {
             self.set_state(FiberState::Unloading);
         }
-        let (causes, grace) = {
-            let life = lock(&self.life);
-            let mut causes = life.causes.clone();
-            causes.push(self.id);
-            (causes, life.grace.unwrap_or(self.bus.grace.dispose))
-        };
-        let undoing =
-            Undoing { bus: &self.bus, plugin: &self.name, grace, causes: &causes, problems: Mutex::default() };
+        let grace = lock(&self.life).grace.unwrap_or(self.bus.grace.dispose);
+        let undoing = Undoing { fiber: Some(self), ..Undoing::new(&self.bus, &self.name, grace) };
+
+        // A dispatch that began before another version was switched in ends on this one, whole.
+        if !self.is_visible() {
+            let rows = &self.bus.rows;
+            undoing.in_grace(rows.wait_until(|| !rows.is_walked(&activation.gate))).await;
+        }
 
         // Whoever uses this one's services goes first, while it is whole.
         let mut services = Vec::new();
@@ -278,7 +299,7 @@ impl FiberInner {
                 services.push(service.clone());
             }
         });
-        for service in services.into_iter().rev() {
+        for service in services.iter().rev() {
             service.withdraw(&undoing).await;
         }
 
@@ -304,28 +325,39 @@ impl FiberInner {
             }
         }
 
-        let problems = std::mem::take(&mut *lock(&undoing.problems));
-        let mut life = lock(&self.life);
-        life.activation = None;
-        life.captured = None;
-        life.loaded = None;
-        life.last = Some(activation);
-        life.problems = problems;
+        let runs = |gate: &Gate| gate.pending() > 0 || !self.bus.rows.is_off_cpu(gate);
+        let mut late = std::mem::take(&mut *lock(&undoing.late));
+        late.extend(services.into_iter().map(Late::Service).chain([Late::Run(activation)]));
+        late.retain(|it| runs(it.gate()));
+        lock(&self.life).problems = std::mem::take(&mut *lock(&undoing.problems));
+        self.forget_run(Some(late));
+    }
+
+    /// Lets go of a run that is over.
+    fn forget_run(&self, late: Option<Vec<Late>>) {
+        let over = {
+            let mut life = lock(&self.life);
+            life.loaded = None;
+            let last = late.map(|it| std::mem::replace(&mut life.late, it));
+            (life.activation.take(), life.captured.take(), last)
+        };
+        // A captured service may be dropped with it, which is code of its provider and must find no lock held.
+        drop(over);
     }
 
     /// No listener of the run starts any more, on any event.
     fn close_listeners(&self, activation: &Activation) {
-        let (mut retired, mut gone) = (Vec::new(), Vec::new());
+        let mut gone = Vec::new();
         activation.visit(|leaf| {
             if let Leaf::Hook(head) = leaf {
                 head.kill();
-                if let Some(hook) = head.cell.remove(head, &mut retired) {
+                if let Some(hook) = head.cell.remove(head, &self.bus.rows) {
                     self.bus.count_observer(head.cell.name(), false);
                     gone.push(hook);
                 }
             }
         });
-        self.bus.rows.retire(retired);
+        self.bus.rows.reclaim();
     }
 
     pub(crate) async fn wait_settled(self: &Arc<Self>) {
@@ -348,7 +380,7 @@ impl FiberInner {
     fn is_down(&self, generation: u64) -> bool {
         let life = lock(&self.life);
         if self.parent.is_some() {
-            life.state == FiberState::Disposed
+            life.state == FiberState::Disposed && !life.driving
         } else {
             life.loaded.as_ref().is_some_and(|it| it.generation >= generation)
         }
@@ -365,14 +397,12 @@ impl FiberInner {
         let generation = lock(&self.life).generation;
         let fiber = self.clone();
         let mut waiting = SelfWaiting { bus: self.bus.clone(), target: self.id, place: None };
-        let mut inside = false;
         let mut starts = false;
         self.bus
             .rows
             .wait_until(|| {
                 let calls = fiber.bus.rows.own_frames();
                 starts = fiber.is_awaited_by_a_start(&calls);
-                inside = !calls.is_empty();
                 waiting.set(calls);
                 starts || fiber.is_down(generation)
             })
@@ -381,25 +411,19 @@ impl FiberInner {
             // A start runs to its end, so it cannot wait for what comes after it.
             return Ok(());
         }
-        let (last, mut problems) = {
+        let (late, mut problems) = {
             let life = lock(&self.life);
-            (life.last.clone(), life.problems.clone())
+            (life.late.clone(), life.problems.clone())
         };
         // The call that disposed its own fiber may run on; everybody else waits for it.
-        if let (Some(last), false) = (last, inside) {
-            let rows = &self.bus.rows;
-            let undoing = Undoing {
-                bus: &self.bus,
-                plugin: &self.name,
-                grace: self.bus.grace.dispose,
-                causes: &[],
-                problems: Mutex::default(),
-            };
-            let ended = rows.wait_until(|| rows.is_off_cpu(&last.gate) && last.gate.pending() == 0);
-            if problems.is_empty() && undoing.in_grace(ended).await.is_none() {
-                quiet(&undoing, &last.gate).await;
-                problems.append(&mut lock(&undoing.problems));
+        if problems.is_empty() {
+            let undoing = Undoing::new(&self.bus, &self.name, self.bus.grace.dispose);
+            let calls = self.bus.rows.own_frames();
+            let is_ours = |gate: &Gate| calls.iter().any(|(it, _)| *it == ptr::from_ref(gate) as usize);
+            for late in late.iter().filter(|it| !is_ours(it.gate())) {
+                quiet(&undoing, late.gate()).await;
             }
+            problems.append(&mut lock(&undoing.problems));
         }
         if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: self.name.clone(), problems }) }
     }
@@ -419,7 +443,7 @@ impl FiberInner {
 pub(crate) async fn quiet(undoing: &Undoing<'_>, gate: &Gate) {
     let bus = undoing.bus;
     let address = ptr::from_ref(gate) as usize;
-    let is_quiet = || bus.rows.is_off_cpu(gate) && gate.pending() <= calls_that_wait(bus, address, undoing.causes);
+    let is_quiet = || bus.rows.is_off_cpu(gate) && gate.pending() <= calls_that_wait(bus, address, &undoing.causes());
     if undoing.in_grace(bus.rows.wait_until(is_quiet)).await.is_some() {
         return;
     }
@@ -489,7 +513,7 @@ impl Drop for SelfWaiting {
 struct Starting<'a> {
     fiber: &'a Arc<FiberInner>,
     activation: &'a Arc<Activation>,
-    future: BoxFuture<'a, Result<(), Fault>>,
+    future: Option<BoxFuture<'a, Result<(), Fault>>>,
 }
 
 impl Future for Starting<'_> {
@@ -497,13 +521,19 @@ impl Future for Starting<'_> {
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Fault>> {
         let this = &mut *self;
+        let Some(future) = &mut this.future else { return std::task::Poll::Pending };
         let bus = &this.fiber.bus;
         let gate = &this.activation.gate;
         let address = ptr::from_ref(gate) as usize;
         lock(&bus.starting).push((address, Arc::downgrade(this.fiber)));
         let row = bus.rows.row();
-        let depth = row.enter_closed(gate, NO_EVENT);
-        let polled = pool::guarded(|| this.future.as_mut().poll(cx));
+        let depth = row.enter_closed(gate, TASK);
+        let mut polled = pool::guarded(|| future.as_mut().poll(cx));
+        if !matches!(polled, Ok(std::task::Poll::Pending)) {
+            // What the start held is dropped here, where a panic of it is a panic of the start.
+            let dropped = pool::guarded(|| this.future = None);
+            polled = polled.and_then(|outcome| dropped.map(|()| outcome));
+        }
         row.leave(&bus.rows, depth);
         lock(&bus.starting).retain(|(gate, _)| *gate != address);
         match polled {

@@ -242,14 +242,14 @@ macro_rules! stores {
     ($($mode:ty: $sync:expr;)*) => {$(
         impl<E: Event> StoresSync<E> for $mode {
             fn sync<L: SyncBody<E>>(head: HookHead, body: L) -> Arc<Self::Object<E>> {
-                Arc::new(Hook { head, body: $sync(body) })
+                Arc::new(Hook::new(head, $sync(body)))
             }
         }
     )*};
     (async $($mode:ty)*) => {$(
         impl<E: Event> StoresAsync<E> for $mode {
             fn asynchronous<L: AsyncBody<E>>(head: HookHead, body: L) -> Arc<Self::Object<E>> {
-                Arc::new(Hook { head, body: AsAsync(body) })
+                Arc::new(Hook::new(head, AsAsync(body)))
             }
         }
     )*};
@@ -258,7 +258,7 @@ stores! { Emit: std::convert::identity; Bail: std::convert::identity; Serial: As
 stores! { async Serial Parallel Waterfall }
 impl<E: Event> StoresLayer<E> for Waterfall {
     fn layer<L: LayerBody<E>>(head: HookHead, body: L) -> Arc<Self::Object<E>> {
-        Arc::new(Hook { head, body: AsLayer(body) })
+        Arc::new(Hook::new(head, AsLayer(body)))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::bus::lock;
 use crate::context::Context;
@@ -136,37 +135,43 @@ fn subtree(bus: &crate::bus::Bus, top: &Arc<FiberInner>) -> Vec<Arc<FiberInner>>
     bus.fibers().into_iter().filter(|it| it.is_within(top.id)).collect()
 }
 
+fn visit_cells<'a>(
+    fibers: impl Iterator<Item = &'a Arc<FiberInner>>,
+    cells: &mut BTreeMap<usize, Arc<dyn crate::cell::CellControl>>,
+) {
+    for activation in fibers.filter_map(|it| it.activation()) {
+        activation.visit(|leaf| {
+            if let Leaf::Hook(head) = leaf {
+                cells.insert(head.cell.event_cell() as usize, head.cell.clone());
+            }
+        });
+    }
+}
+
 /// The one step. While it runs no list of the events concerned changes, no dispatch that needs a new snapshot of them
 /// begins, and no fiber is mounted below either version.
 fn switch(new: &Arc<FiberInner>, old: Option<&Arc<FiberInner>>) {
     let bus = &new.bus;
-    let mut retired = Vec::new();
     {
         let _tree = lock(&bus.tree);
         let coming = subtree(bus, new);
         let going = old.map(|it| subtree(bus, it)).unwrap_or_default();
         let mut cells = BTreeMap::new();
-        for fiber in coming.iter().chain(&going) {
-            let Some(activation) = fiber.activation() else { continue };
-            activation.visit(|leaf| {
-                if let Leaf::Hook(head) = leaf {
-                    cells.insert(head.cell.event_cell() as usize, head.cell.clone());
-                }
-            });
-        }
+        visit_cells(coming.iter().chain(&going), &mut cells);
         // In order of address, so that two switches cannot hold each other up.
         let mut locked: Vec<_> = cells.values().map(|it| it.lock()).collect();
         for cell in &mut locked {
-            cell.invalidate(&mut retired);
+            cell.invalidate(&bus.rows);
         }
         bus.registry.switch(&coming, &going);
-        for fiber in &going {
-            fiber.visible.store(false, Ordering::Release);
-        }
-        for fiber in &coming {
-            fiber.visible.store(true, Ordering::Release);
+        drop(locked);
+        // Listeners that were registered meanwhile may be in, or missing from, snapshots of events not met above.
+        let mut late = BTreeMap::new();
+        visit_cells(coming.iter().chain(&going), &mut late);
+        for (_, cell) in late.iter().filter(|(at, _)| !cells.contains_key(at)) {
+            cell.lock().invalidate(&bus.rows);
         }
     }
-    bus.rows.retire(retired);
+    bus.rows.reclaim();
     bus.registry.notify_all();
 }

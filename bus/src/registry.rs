@@ -81,9 +81,9 @@ impl Registry {
         let descriptor = T::__descriptor();
         let slot = descriptor.slot();
         let key = (slot, context.view().realm(slot));
-        let hidden = !context.fiber_inner().is_visible();
-        let provided = {
+        let (provided, adopted) = {
             let mut inner = lock(&self.0);
+            let hidden = !context.fiber_inner().is_visible();
             let first = *inner.names.entry(descriptor.name).or_insert((slot, descriptor.type_path));
             if first.0 != slot {
                 return Err(BusError::ServiceClash { service: T::NAME, first: first.1, second: descriptor.type_path });
@@ -105,19 +105,23 @@ impl Registry {
                 .filter(|it| Arc::ptr_eq(&it.owner, context.activation()) && !it.gate().is_closed() && !hidden);
             let id = again.as_ref().map_or(id, |it| it.id);
             let provided = ProvidedInner::new(context, value, check, again.as_deref(), id);
-            context.activation().adopt(provided.clone(), || format!("service `{}`", T::NAME))?;
-            if let Some(before) = again {
-                before.revived.store(true, Ordering::Release);
-                entry.draining -= 1;
+            let adopted = context.activation().adopt(provided.clone(), || format!("service `{}`", T::NAME));
+            if adopted.is_ok() {
+                if let Some(before) = again {
+                    before.revived.store(true, Ordering::Release);
+                    entry.draining -= 1;
+                }
+                if hidden {
+                    entry.hidden.push(provided.clone());
+                } else {
+                    entry.current = Some(provided.clone());
+                }
+                inner.last_id = inner.last_id.max(id);
             }
-            if hidden {
-                entry.hidden.push(provided.clone());
-            } else {
-                entry.current = Some(provided.clone());
-            }
-            inner.last_id = inner.last_id.max(id);
-            provided
+            (provided, adopted)
         };
+        // What is refused is dropped here, where the provider's code finds no lock held.
+        adopted?;
         self.changed(&provided, Some(provided.owner.name.clone()));
         Ok(provided)
     }
@@ -131,7 +135,9 @@ impl Registry {
             if let Some(current) = entry.current.take_if(|it| std::ptr::eq(&**it, provided)) {
                 entry.last = Arc::downgrade(&current);
             }
-            entry.draining += 1;
+            if !provided.replaced.load(Ordering::Acquire) {
+                entry.draining += 1;
+            }
             inner.needing(provided.slot)
         };
         let users: Vec<_> = dependants.into_iter().filter(|it| it.uses(provided.id)).collect();
@@ -194,8 +200,18 @@ impl Registry {
         }
     }
 
-    /// The provider of a service for somebody, or why there is none.
+    /// The provider of a service for a plugin that would keep it, or why there is none.
     pub(crate) fn find(&self, fiber: &Arc<FiberInner>, view: &View, slot: u32) -> Result<Arc<ProvidedInner>, Absence> {
+        self.find_now(fiber, view, slot, false)
+    }
+
+    fn find_now(
+        &self,
+        fiber: &Arc<FiberInner>,
+        view: &View,
+        slot: u32,
+        while_draining: bool,
+    ) -> Result<Arc<ProvidedInner>, Absence> {
         let provided = {
             let inner = lock(&self.0);
             let entry = inner.entries.get(&(slot, view.realm(slot))).ok_or(Absence::NotProvided)?;
@@ -203,20 +219,28 @@ impl Registry {
             let hidden = own_wing.and_then(|_| entry.hidden.iter().find(|it| it.wing() == own_wing));
             match hidden {
                 Some(hidden) => hidden.clone(),
-                None if entry.draining > 0 => return Err(Absence::Draining),
+                None if entry.draining > 0 && !while_draining => return Err(Absence::Draining),
                 None => entry.current.clone().ok_or(Absence::NotProvided)?,
             }
         };
-        let Some(owner) = provided.fiber.upgrade() else { return Err(Absence::NotProvided) };
-        let state = owner.state();
+        let owner = provided.fiber.upgrade();
+        let state = owner.as_ref().map_or(FiberState::Disposed, |it| it.state());
         if state != FiberState::Active {
-            return Err(Absence::ProviderNotActive(owner.name.clone(), state));
+            // It may have been replaced, and begun to go, since it was found.
+            if provided.replaced.load(Ordering::Acquire) {
+                return self.find_now(fiber, view, slot, while_draining);
+            }
+            return Err(match owner {
+                Some(owner) => Absence::ProviderNotActive(owner.name.clone(), state),
+                None => Absence::NotProvided,
+            });
         }
-        if provided.admits(fiber) { Ok(provided) } else { Err(Absence::Refused(owner.name.clone())) }
+        if provided.admits(fiber) { Ok(provided) } else { Err(Absence::Refused(provided.owner.name.clone())) }
     }
 
+    /// The provider of the moment, for who asks when it is used: one that was replaced may be draining still.
     pub(crate) fn look_up(&self, fiber: &Arc<FiberInner>, view: &View, slot: u32) -> Option<Arc<ProvidedInner>> {
-        self.find(fiber, view, slot).ok()
+        self.find_now(fiber, view, slot, true).ok()
     }
 
     /// The provider for somebody, whatever state it is in.
@@ -250,22 +274,33 @@ impl Registry {
     /// The providers with these numbers, if they are there still.
     pub(crate) fn capture(&self, fiber: &Arc<FiberInner>, needs: &NeedList, ids: &[u64]) -> Option<Resolved> {
         let found = needs.iter().zip(ids).map(|(need, id)| {
-            let provided = self.look_up(fiber, &fiber.view, need.slot);
+            let provided = self.find(fiber, &fiber.view, need.slot).ok();
             let found = provided.as_ref().map_or(0, |it| it.id);
             (found == *id).then_some((need.slot, provided))
         });
         found.collect::<Option<Vec<_>>>().map(Resolved)
     }
 
-    /// Makes what the fibers in `new` provide current, in place of what those in `old` do.
+    /// Makes what the fibers in `new` provide current, in place of what those in `old` do, and shows and hides the fibers.
     pub(crate) fn switch(&self, new: &[Arc<FiberInner>], old: &[Arc<FiberInner>]) {
         let mut inner = lock(&self.0);
         for entry in inner.entries.values_mut() {
-            entry.current.take_if(|it| it.is_of(old));
+            if let Some(going) = entry.current.take_if(|it| it.is_of(old)) {
+                // Who captured it goes down now and comes up with the new one, once the calls in flight have ended.
+                going.replaced.store(true, Ordering::Release);
+                entry.draining += 1;
+            }
             if let Some(at) = entry.hidden.iter().position(|it| it.is_of(new)) {
                 let coming = entry.hidden.swap_remove(at);
                 entry.current.get_or_insert(coming);
             }
+        }
+        // Under the lock: what is provided from now on finds its place by it.
+        for fiber in old {
+            fiber.visible.store(false, Ordering::Release);
+        }
+        for fiber in new {
+            fiber.visible.store(true, Ordering::Release);
         }
     }
 

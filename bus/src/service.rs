@@ -9,13 +9,13 @@ use std::task::{Context as TaskContext, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::bus::{Bus, NO_EVENT, Parked};
+use crate::bus::{Bus, Parked};
 use crate::context::Context;
 use crate::dispatch;
 use crate::effect::{Leaf, NOWHERE, Owned, Undoing, undo_now};
 use crate::fault::ListenerError;
 use crate::fiber::{Activation, FiberInner};
-use crate::frames::Gate;
+use crate::frames::{Gate, SERVICE};
 use crate::intern::{self, Slot};
 use crate::internal::InternalGet;
 use crate::latch::Latch;
@@ -243,7 +243,7 @@ impl<T: ?Sized> ServiceCall<T> {
     pub fn run<R, X: From<ServiceError>>(&self, method: impl FnOnce() -> Result<R, X>) -> Result<R, X> {
         let rows = &self.shared.bus.rows;
         let row = rows.row();
-        let Some(depth) = row.enter(rows, &self.shared.gate, NO_EVENT) else { return Err(self.gone().into()) };
+        let Some(depth) = row.enter(rows, &self.shared.gate, SERVICE) else { return Err(self.gone().into()) };
         let outcome = pool::guarded(method);
         row.leave(rows, depth);
         outcome.unwrap_or_else(|text| Err(self.panicked(text.0).into()))
@@ -276,10 +276,11 @@ pin_project! {
             if *this.pending {
                 let Shared { bus, gate, .. } = &*this.call.shared;
                 let row = bus.rows.row();
-                let depth = row.enter_closed(gate, NO_EVENT);
-                this.future.set(None);
+                let depth = row.enter_closed(gate, SERVICE);
+                // Its text has nobody to go to but the panic hook, which has seen it.
+                drop(pool::guarded(|| this.future.set(None)));
                 gate.sub_pending();
-                row.leave(&bus.rows, depth);
+                row.leave_ended(&bus.rows, depth);
             }
         }
     }
@@ -298,9 +299,9 @@ where
         let Shared { bus, gate, service, .. } = &*call.shared;
         let row = bus.rows.row();
         let depth = if *this.pending {
-            row.enter_closed(gate, NO_EVENT)
+            row.enter_closed(gate, SERVICE)
         } else {
-            match row.enter(&bus.rows, gate, NO_EVENT) {
+            match row.enter(&bus.rows, gate, SERVICE) {
                 Some(depth) => depth,
                 None => return Poll::Ready(Err(call.gone().into())),
             }
@@ -313,12 +314,13 @@ where
             },
             None => Poll::Pending,
         };
-        match (&polled, *this.pending) {
+        let was_pending = *this.pending;
+        match (&polled, was_pending) {
             (Poll::Pending, false) => {
                 gate.add_pending();
                 *this.pending = true;
             }
-            (Poll::Ready(_), was_pending) => {
+            (Poll::Ready(_), _) => {
                 // The drop of a future may panic as well as its poll; the answer stands.
                 drop(pool::guarded(|| this.future.set(None)));
                 if was_pending {
@@ -328,7 +330,11 @@ where
             }
             (Poll::Pending, true) => {}
         }
-        row.leave(&bus.rows, depth);
+        if was_pending && polled.is_ready() {
+            row.leave_ended(&bus.rows, depth);
+        } else {
+            row.leave(&bus.rows, depth);
+        }
         if polled.is_pending() {
             this.parked.get_or_insert_with(|| Parked::new(bus, gate, service)).set(cx.waker());
         } else {
@@ -372,6 +378,8 @@ pub struct ProvidedInner {
     guard: Arc<dyn Erased>,
     pub(crate) check: Option<Check>,
     pub(crate) withdrawing: AtomicBool,
+    /// Replaced by a version that was switched in, and counted as draining since then.
+    pub(crate) replaced: AtomicBool,
     /// Provided again by the same run before anybody let go of it.
     pub(crate) revived: AtomicBool,
     pub(crate) withdrawn: Latch,
@@ -417,6 +425,7 @@ impl ProvidedInner {
             guard,
             check,
             withdrawing: AtomicBool::new(false),
+            replaced: AtomicBool::new(false),
             revived: AtomicBool::new(false),
             withdrawn: Latch::default(),
         })
@@ -446,7 +455,7 @@ impl ProvidedInner {
             return;
         }
         let (bus, id) = (&self.bus, self.id);
-        let users = bus.registry.withdraw(self, undoing.causes);
+        let users = bus.registry.withdraw(self, &undoing.causes());
         let is_kept = || self.revived.load(Ordering::Acquire);
         for user in users {
             bus.rows.wait_until(|| is_kept() || !user.uses(id)).await;

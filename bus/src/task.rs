@@ -7,11 +7,12 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
-use crate::bus::{Bus, NO_EVENT, lock};
+use crate::bus::{Bus, lock};
 use crate::context::Context;
 use crate::effect::{Leaf, NOWHERE, Owned, Undoing};
 use crate::fault::{BusError, Cause, DisposeProblem, ListenerError};
 use crate::fiber::Activation;
+use crate::frames::TASK;
 use crate::latch::Latch;
 use crate::pool;
 use crate::seams::BoxFuture;
@@ -138,7 +139,7 @@ pin_project! {
             let mut this = this.project();
             if this.future.is_some() {
                 let row = this.bus.rows.row();
-                let depth = row.enter_closed(&this.state.activation.gate, NO_EVENT);
+                let depth = row.enter_closed(&this.state.activation.gate, TASK);
                 drop(pool::guarded(|| this.future.set(None)));
                 row.leave(&this.bus.rows, depth);
                 this.state.end();
@@ -152,9 +153,11 @@ impl<F: Future> Future for Tracked<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let mut this = self.project();
-        *lock(&this.state.waker) = Some(cx.waker().clone());
+        // The old one may own a task, whose drop must not run under the lock.
+        let old = lock(&this.state.waker).replace(cx.waker().clone());
+        drop(old);
         let row = this.bus.rows.row();
-        let depth = row.enter_closed(&this.state.activation.gate, NO_EVENT);
+        let depth = row.enter_closed(&this.state.activation.gate, TASK);
         let polled = match this.future.as_mut().as_pin_mut() {
             Some(_) if this.state.cancelled.load(Ordering::Acquire) => Poll::Ready(Err(TaskError::Cancelled)),
             Some(future) => match pool::guarded(|| future.poll(cx)) {

@@ -46,8 +46,11 @@ impl<'a> Turn<'a> {
         let depth = match self.inside {
             Some((_, inside)) if std::ptr::eq(inside, gate) => return,
             Some((depth, inside)) => {
-                self.count(inside);
+                let ended = self.count(inside);
                 self.row.move_on(&self.bus.rows, depth, gate);
+                if ended {
+                    self.bus.rows.wake_if_waiting();
+                }
                 depth
             }
             None => self.row.enter_closed(gate, self.slot),
@@ -55,11 +58,14 @@ impl<'a> Turn<'a> {
         self.inside = Some((depth, gate));
     }
 
+    /// Whether there are fewer pending than before.
     #[inline]
-    fn count(&mut self, gate: &Gate) {
-        if self.pending != 0 {
-            gate.count_pending(std::mem::take(&mut self.pending));
+    fn count(&mut self, gate: &Gate) -> bool {
+        let more = std::mem::take(&mut self.pending);
+        if more != 0 {
+            gate.count_pending(more);
         }
+        more < 0
     }
 
     /// Starts a listener, once, in a frame that names its gate.
@@ -94,8 +100,11 @@ impl Drop for Turn<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some((depth, gate)) = self.inside {
-            self.count(gate);
-            self.row.leave(&self.bus.rows, depth);
+            if self.count(gate) {
+                self.row.leave_ended(&self.bus.rows, depth);
+            } else {
+                self.row.leave(&self.bus.rows, depth);
+            }
         }
     }
 }
@@ -156,6 +165,6 @@ impl<E: Event> Drop for Running<'_, E> {
         let depth = row.enter_closed(&self.head.core.gate, self.slot);
         drop(future);
         self.head.core.gate.sub_pending();
-        row.leave(&self.bus.rows, depth);
+        row.leave_ended(&self.bus.rows, depth);
     }
 }

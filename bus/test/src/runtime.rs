@@ -225,9 +225,16 @@ impl Future for Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            drop(self.shared.state().sleepers.remove(&id));
+        let Some(id) = self.id else { return };
+        let mut state = self.shared.state();
+        let State { timers, sleepers, .. } = &mut *state;
+        let waker = sleepers.remove(&id);
+        // Timers given up are left in the heap until most of it is of them.
+        if timers.len() > 2 * sleepers.len() + 32 {
+            timers.retain(|Reverse((_, id))| sleepers.contains_key(id));
         }
+        drop(state);
+        drop(waker);
     }
 }
 

@@ -1,0 +1,279 @@
+//! What is mounted and disposed leaves nothing behind: not in listings, not in memory.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use linn_bus::{Context, Event, Fiber, Root, ScopeKey, ServiceError, Svc, listener, provider, service};
+use linn_bus_test::TestRuntime;
+
+/// Counts the bytes that are allocated and not freed.
+struct Counting;
+
+static LIVE: AtomicIsize = AtomicIsize::new(0);
+
+// SAFETY: every call goes to the system allocator as it is; the counter beside it allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: by the contract of this method.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: by the contract of this method.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The counter is that of the process: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn live() -> isize {
+    LIVE.load(Ordering::Relaxed)
+}
+
+#[derive(Event)]
+#[event(name = "leaks/tell", mode = Emit)]
+struct Tell;
+
+#[derive(Event)]
+#[event(name = "leaks/ask", mode = Serial, output = u32)]
+struct Ask;
+
+#[derive(Event)]
+#[event(name = "leaks/scoped", mode = Bail, output = u32, subject = key)]
+struct Scoped {
+    key: Option<ScopeKey>,
+}
+
+#[service("leaks/counter")]
+trait Counter {
+    async fn count(&self) -> Result<u32, ServiceError>;
+}
+
+struct One;
+
+#[provider]
+impl Counter for One {
+    async fn count(&self) -> Result<u32, ServiceError> {
+        Ok(1)
+    }
+}
+
+/// One of everything.
+async fn start(ctx: Context) -> Result<(), linn_bus::BusError> {
+    let text = "some bytes of its own".to_owned();
+    ctx.on(move |_: &Tell| assert!(!text.is_empty()))?;
+    ctx.once().on(|_: &Tell| {})?;
+    ctx.first().on(listener!(async move |_: &Ask| None::<u32>))?;
+    let scope = ctx.scope()?;
+    scope.context().on(|_: &Scoped| Some(1))?;
+    scope.context().global().on(|_: &Scoped| None::<u32>)?;
+    assert_eq!(ctx.bail(&Scoped { key: Some(scope.key().clone()) }).ok().flatten(), Some(1));
+    let ended = ctx.scope()?;
+    ended.context().on(|_: &Scoped| Some(2))?;
+    ended.dispose().await.ok();
+    // A late word about a scope that has ended.
+    assert_eq!(ctx.bail(&Scoped { key: Some(ended.key().clone()) }).ok().flatten(), None);
+    ctx.provide::<dyn Counter>(Arc::new(One))?;
+    ctx.isolate::<dyn Counter>().provide::<dyn Counter>(Arc::new(One))?;
+    ctx.mount_fn("user", async |ctx: Context, counter: Svc<dyn Counter>| {
+        assert_eq!(counter.count().await.ok(), Some(1));
+        ctx.on(|_: &Tell| {}).map(drop)
+    })?;
+    ctx.spawn(async {})?;
+    ctx.spawn(std::future::pending::<()>())?;
+    ctx.timeout(Duration::from_secs(3600), || {})?;
+    ctx.interval(Duration::from_secs(3600), || {})?;
+    let effect = ctx.effect("composite", |fx| {
+        fx.defer(|| {});
+        fx.defer_async(async {});
+        if let Ok(listener) = fx.context().on(|_: &Tell| {}) {
+            fx.own(listener);
+        }
+    })?;
+    ctx.effect("undone at once", |fx| fx.defer(|| {}))?.dispose().await;
+    let _ = effect;
+    Ok(())
+}
+
+fn mount(root: &Root) -> Fiber {
+    root.mount_fn("plugin", |ctx: Context, (): ()| start(ctx)).unwrap()
+}
+
+async fn round(root: &Root) {
+    let fiber = mount(root);
+    fiber.settled().await.unwrap();
+    root.emit(&Tell);
+    root.serial(&Ask).await.unwrap();
+    fiber.dispose().await.unwrap();
+}
+
+#[test]
+fn a_thousand_mounts_and_disposals_leave_counts_and_bytes_where_they_were() {
+    let _alone = alone();
+    let runtime = TestRuntime::new();
+    let root = runtime.root();
+    runtime.block_on(async {
+        // Lists and tables grow to their size first.
+        for _ in 0..100 {
+            round(&root).await;
+        }
+        let (listed, before) = (format!("{:?}", root.inspect()), live());
+        for _ in 0..1_000 {
+            round(&root).await;
+        }
+        let grown = live() - before;
+        assert_eq!(format!("{:?}", root.inspect()), listed);
+        assert!(grown < 4_096, "{grown} bytes more after 1,000 rounds");
+        assert_eq!((runtime.n_tasks(), runtime.n_timers()), (0, 0));
+    });
+}
+
+#[test]
+fn scopes_that_hear_of_after_their_end_leave_nothing() {
+    let _alone = alone();
+    let runtime = TestRuntime::new();
+    let root = runtime.root();
+    runtime.block_on(async {
+        let round = async || {
+            let scope = root.scope().unwrap();
+            scope.context().on(|_: &Scoped| Some(1)).unwrap();
+            let about = Scoped { key: Some(scope.key().clone()) };
+            assert_eq!(root.bail(&about).unwrap(), Some(1));
+            scope.dispose().await.unwrap();
+            assert_eq!(root.bail(&about).unwrap(), None);
+        };
+        for _ in 0..100 {
+            round().await;
+        }
+        let before = live();
+        for _ in 0..1_000 {
+            round().await;
+        }
+        let grown = live() - before;
+        assert!(grown < 4_096, "{grown} bytes more after 1,000 scopes");
+    });
+}
+
+#[test]
+fn a_disposed_root_that_is_dropped_frees_everything() {
+    let _alone = alone();
+    let life = || {
+        let runtime = TestRuntime::new();
+        let root = runtime.root();
+        runtime.block_on(async {
+            let fiber = mount(&root);
+            fiber.settled().await.unwrap();
+            root.on(|_: &Tell| {}).unwrap();
+            root.emit(&Tell);
+            root.fiber().dispose().await.unwrap();
+        });
+    };
+    life();
+    let before = live();
+    for _ in 0..100 {
+        life();
+    }
+    let grown = live() - before;
+    // The thread keeps its row of the last bus until it meets another one.
+    assert!(grown < 4_096, "{grown} bytes more after 100 buses");
+}
+
+#[test]
+fn a_root_that_is_dropped_takes_everything_along() {
+    let _alone = alone();
+    let life = || {
+        let runtime = TestRuntime::new();
+        let root = runtime.root();
+        runtime.block_on(async {
+            let fiber = mount(&root);
+            fiber.settled().await.unwrap();
+            root.emit(&Tell);
+            drop(root);
+            fiber.dispose().await.unwrap();
+        });
+        // What the drop began ends with the tasks of the runtime.
+        runtime.block_on(async {
+            while runtime.n_tasks() > 0 {
+                linn_bus::Clock::sleep(&runtime, Duration::from_secs(1)).await;
+            }
+        });
+    };
+    life();
+    let before = live();
+    for _ in 0..50 {
+        life();
+    }
+    let grown = live() - before;
+    assert!(grown < 4_096, "{grown} bytes more after 50 buses");
+}
+
+#[test]
+fn threads_that_end_give_their_rows_back() {
+    let _alone = alone();
+    let runtime = TestRuntime::new();
+    let root = runtime.root();
+    root.on(|_: &Tell| {}).unwrap();
+    let visit = || std::thread::scope(|threads| drop(threads.spawn(|| root.emit(&Tell)).join()));
+    for _ in 0..10 {
+        visit();
+    }
+    let before = live();
+    for _ in 0..200 {
+        visit();
+    }
+    let grown = live() - before;
+    assert!(grown < 2_048, "{grown} bytes more after 200 threads");
+    runtime.block_on(root.fiber().dispose()).unwrap();
+}
+
+/// Emits when its thread ends.
+struct LastWords(Context);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            self.0.emit(&Tell);
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_emits_while_it_ends_takes_one_row() {
+    thread_local! {
+        static LAST: std::cell::RefCell<Option<LastWords>> = const { std::cell::RefCell::new(None) };
+    }
+    let _alone = alone();
+    let runtime = TestRuntime::new();
+    let root = runtime.root();
+    root.on(|_: &Tell| {}).unwrap();
+    let visit = || {
+        std::thread::scope(|threads| {
+            let end = threads.spawn(|| {
+                // Destroyed after what the thread met later, the list of its rows among it.
+                LAST.set(Some(LastWords(root.context().clone())));
+                root.emit(&Tell);
+            });
+            end.join().unwrap();
+        });
+    };
+    for _ in 0..10 {
+        visit();
+    }
+    let before = live();
+    for _ in 0..20 {
+        visit();
+    }
+    let grown = live() - before;
+    assert!(grown < 64 * 1_024, "{grown} bytes more after 2,000 last words");
+    runtime.block_on(root.fiber().dispose()).unwrap();
+}
