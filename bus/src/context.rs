@@ -12,8 +12,8 @@ use crate::fiber::{Activation, Fiber, FiberInner, NewFiber};
 use crate::hook::{HookHead, HookOptions};
 use crate::inject::{Inject, NeedList};
 use crate::internal::{InternalListener, InternalPlugin, InternalSet};
-use crate::listen::{Answers, IntoListener, MethodOf, With};
-use crate::plugin::{FnInstance, Instance, InstanceOf, Mounted, Plugin};
+use crate::listen::{Answers, IntoListener, IntoMethod, ListenerOf, MethodOf, Stored};
+use crate::plugin::{FnInstance, Instance, InstanceOf, Mounted, Plugin, StartsPlugin};
 use crate::scope::{Scope, ScopeHost, ScopeKey};
 use crate::seams::{Clock, Ids, Seams};
 use crate::service::{Lookup, Provided, Service, Svc};
@@ -197,8 +197,13 @@ impl Context {
     /// # Errors
     ///
     /// [`BusError::Inactive`] when the plugin is going down, [`BusError::EventClash`] when another event has the name.
-    pub fn on<E: Event, M>(&self, listener: impl IntoListener<E, M>) -> Result<Listener, BusError> {
-        self.register(HookOptions::default(), listener)
+    pub fn on<L, E, M>(&self, listener: L) -> Result<Listener, BusError>
+    where
+        L: ListenerOf<E, M>,
+        E: Event,
+        L: IntoListener<E, M>,
+    {
+        self.register::<E>(HookOptions::default(), |head| listener.store(head))
     }
 
     /// Registers a method of `state` as a listener: the same call for sync and async methods, in all modes.
@@ -231,9 +236,9 @@ impl Context {
     where
         F: MethodOf<S, E, M>,
         E: Event,
-        With<S, F>: IntoListener<E, M>,
+        F: IntoMethod<S, E, M>,
     {
-        self.register(HookOptions::default(), With { state: state.clone(), method })
+        self.register::<E>(HookOptions::default(), |head| method.store(state.clone(), head))
     }
 
     /// Before all listeners of the event that are not marked so: `ctx.first().on(..)`.
@@ -251,10 +256,10 @@ impl Context {
         On { context: self, options: HookOptions { global: true, ..HookOptions::default() } }
     }
 
-    fn register<E: Event, M>(
+    fn register<E: Event>(
         &self,
         options: HookOptions,
-        listener: impl IntoListener<E, M>,
+        store: impl FnOnce(HookHead) -> Stored<E>,
     ) -> Result<Listener, BusError> {
         let (bus, activation) = (self.bus(), self.activation());
         let what = || format!("`ctx.on(\"{}\")`", E::NAME);
@@ -284,7 +289,7 @@ impl Context {
             None => event_cell.clone(),
         };
         let head = HookHead::new(options, activation.next_hook(), activation.clone(), cell);
-        let hook = listener.store(head);
+        let hook = store(head);
         let erased = E::Mode::erase::<E>(hook.clone());
         // Owned before it is heard: a disposal that begins now finds it.
         activation.adopt(erased.clone(), what)?;
@@ -341,8 +346,13 @@ impl On<'_> {
     }
 
     /// See [`Context::on`].
-    pub fn on<E: Event, M>(&self, listener: impl IntoListener<E, M>) -> Result<Listener, BusError> {
-        self.context.register(self.options, listener)
+    pub fn on<L, E, M>(&self, listener: L) -> Result<Listener, BusError>
+    where
+        L: ListenerOf<E, M>,
+        E: Event,
+        L: IntoListener<E, M>,
+    {
+        self.context.register::<E>(self.options, |head| listener.store(head))
     }
 
     /// See [`Context::on_with`].
@@ -350,9 +360,9 @@ impl On<'_> {
     where
         F: MethodOf<S, E, M>,
         E: Event,
-        With<S, F>: IntoListener<E, M>,
+        F: IntoMethod<S, E, M>,
     {
-        self.context.register(self.options, With { state: state.clone(), method })
+        self.context.register::<E>(self.options, |head| method.store(state.clone(), head))
     }
 }
 
@@ -508,7 +518,7 @@ impl Context {
     pub fn mount_fn<N, F, Fut, R>(&self, name: &str, start: F) -> Result<Fiber, BusError>
     where
         N: Inject,
-        F: Fn(Context, N) -> Fut + Send + Sync + 'static,
+        F: StartsPlugin<N, Fut> + Send + Sync + 'static,
         Fut: Future<Output = R> + Send + 'static,
         R: EffectResult,
     {

@@ -86,7 +86,7 @@ pub use internal::{
     InternalUpdate,
 };
 pub use linn_bus_macros::{Event, Inject, provider, service};
-pub use listen::{Answers, IntoListener, MethodOf};
+pub use listen::{Answers, IntoListener, IntoMethod, ListenerOf, MethodOf};
 pub use plugin::{Mounted, Plugin, Updated};
 pub use prepare::{Prepared, Switched};
 pub use queue::{Queue, Queued};

@@ -45,66 +45,62 @@ pub(crate) mod answer {
 }
 use answer::{Fallible, Plain};
 
-/// That a listener of `E` may answer `R`. Implemented by the mode of the event.
+/// That a listener of `E` may answer `R`, plainly or as a `Result`. Implemented by the mode of the event.
 #[diagnostic::on_unimplemented(
-    message = "a listener of the {Self} event `{E}` cannot answer `{R}`",
+    message = "a listener of `{E}` cannot answer `{R}`",
     label = "wrong answer",
-    note = "listeners answer by mode: Emit and Parallel => `()` or `Result<(), _>`; Bail and Serial => `Option<Output>` or `Result<Option<Output>, _>`; Waterfall => `Output` or `Result<Output, _>`"
+    note = "listeners answer by mode: Emit and Parallel => `()` or `Result<(), _>`; Bail and Serial => `Option<Output>` or `Result<Option<Output>, _>`; Waterfall => `Output` or `Result<Output, _>`, where `_` is a `Fault` or any error"
 )]
 pub trait Answers<E: Event, R, K>: Mode {
     #[doc(hidden)]
     fn outcome(answer: R) -> Outcome<E>;
 }
 
+/// That the type which listeners of `E` answer is `R`. Every type is itself alone; the trait exists for what the compiler
+/// says when another was written. The expected type comes first, so that `R` is inferred from it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a listener of `{E}` cannot answer `{R}`: answer `{Self}`, or a `Result` of it",
+    label = "wrong answer",
+    note = "listeners answer by mode: Emit and Parallel => `()` or `Result<(), _>`; Bail and Serial => `Option<Output>` or `Result<Option<Output>, _>`; Waterfall => `Output` or `Result<Output, _>`, where `_` is a `Fault` or any error"
+)]
+pub trait AnsweredAs<E, R>: Sized {
+    fn answer(answer: R) -> Self;
+}
+impl<E, T> AnsweredAs<E, T> for T {
+    #[inline(always)]
+    fn answer(answer: T) -> T {
+        answer
+    }
+}
+
 macro_rules! answers {
-    ($mode:ty: nothing) => {
-        impl<E: Event<Output = ()>> Answers<E, (), Plain> for $mode {
+    ($mode:ty: $answer:ty => $some:expr) => {
+        impl<E: Event, R> Answers<E, R, Plain> for $mode
+        where
+            $answer: AnsweredAs<E, R>,
+        {
             #[inline]
-            fn outcome((): ()) -> Outcome<E> {
-                Ok(None)
+            fn outcome(answer: R) -> Outcome<E> {
+                Ok($some(<$answer>::answer(answer)))
             }
         }
-        impl<E: Event<Output = ()>, X: Into<Fault>> Answers<E, Result<(), X>, Fallible> for $mode {
+        impl<E: Event, R, X: Into<Fault>> Answers<E, Result<R, X>, Fallible> for $mode
+        where
+            $answer: AnsweredAs<E, R>,
+        {
             #[inline]
-            fn outcome(answer: Result<(), X>) -> Outcome<E> {
-                answer.map(|()| None).map_err(Into::into)
-            }
-        }
-    };
-    ($mode:ty: option) => {
-        impl<E: Event> Answers<E, Option<E::Output>, Plain> for $mode {
-            #[inline]
-            fn outcome(answer: Option<E::Output>) -> Outcome<E> {
-                Ok(answer)
-            }
-        }
-        impl<E: Event, X: Into<Fault>> Answers<E, Result<Option<E::Output>, X>, Fallible> for $mode {
-            #[inline]
-            fn outcome(answer: Result<Option<E::Output>, X>) -> Outcome<E> {
-                answer.map_err(Into::into)
-            }
-        }
-    };
-    ($mode:ty: value) => {
-        impl<E: Event> Answers<E, E::Output, Plain> for $mode {
-            #[inline]
-            fn outcome(answer: E::Output) -> Outcome<E> {
-                Ok(Some(answer))
-            }
-        }
-        impl<E: Event, X: Into<Fault>> Answers<E, Result<E::Output, X>, Fallible> for $mode {
-            #[inline]
-            fn outcome(answer: Result<E::Output, X>) -> Outcome<E> {
-                answer.map(Some).map_err(Into::into)
+            fn outcome(answer: Result<R, X>) -> Outcome<E> {
+                answer.map(|it| $some(<$answer>::answer(it))).map_err(Into::into)
             }
         }
     };
 }
-answers!(Emit: nothing);
-answers!(Parallel: nothing);
-answers!(Bail: option);
-answers!(Serial: option);
-answers!(Waterfall: value);
+answers!(Emit: () => |()| None);
+answers!(Parallel: () => |()| None);
+answers!(Bail: Option<E::Output> => std::convert::identity);
+answers!(Serial: Option<E::Output> => std::convert::identity);
+answers!(Waterfall: E::Output => Some);
 
 /// Turns an answer of type `R` into an outcome of `E`.
 pub(crate) struct FinishAs<E, R, K>(PhantomData<E>, PhantomData<fn(R, K)>);
@@ -210,7 +206,7 @@ impl<E: Event, L: LayerBody<E>> Layer<E> for Hook<AsLayer<L>> {
     }
 }
 
-type Stored<E> = Arc<<<E as Event>::Mode as Mode>::Object<E>>;
+pub(crate) type Stored<E> = Arc<<<E as Event>::Mode as Mode>::Object<E>>;
 
 /// That events of a mode may have listeners that are plain functions: all of them.
 #[doc(hidden)]
@@ -277,42 +273,86 @@ pub(crate) mod shape {
     pub enum CapturedWrap {}
 }
 
-/// Whatever may be given to [`Context::on`](crate::Context::on) as a listener of `E`.
+/// The shape of what is given to [`Context::on`](crate::Context::on), asked for before anything is said about the event's
+/// mode and about `Send`: it settles the event and the shape, so that every further question has one answer and the compiler
+/// can say what is wrong.
 #[diagnostic::on_unimplemented(
-    message = "this is no listener for `{E}`",
-    label = "not a listener for `{E}`",
+    message = "this is no listener",
+    label = "not a listener",
     note = "by the event's mode: Emit `|e: &E| ..`; Bail `|e: &E| Some(answer)` or `None`; Serial `async |e: &E| Some(answer)`; Parallel `async |e: &E| ..`; Waterfall `async |e: &E, next: Next<'_, E>| next.run().await`",
-    note = "write the payload's type at the argument; an async closure that captures goes into `listener!(async move |e: &E| ..)`, state shared by several listeners into `ctx.on_with(&state, State::method)`"
+    note = "write the payload's type at the argument, as a reference: `|e: &E| ..`; an async closure that captures its surroundings goes into `listener!(async move |e: &E| ..)`, or becomes a method: `ctx.on_with(&state, State::method)`"
 )]
-pub trait IntoListener<E, M>: Sized {
+pub trait ListenerOf<E, M> {}
+
+impl<E, R, K, F: Fn(&E) -> R> ListenerOf<E, (shape::Plain, R, K)> for F {}
+impl<E, R, K, F: for<'a> AnyFn1<'a, E, R>> ListenerOf<E, (shape::Async, R, K)> for F {}
+impl<E: Event, R, K, F: for<'a> AnyFn1Next<'a, E, R>> ListenerOf<E, (shape::Wrap, R, K)> for F {}
+impl<E, F, S> ListenerOf<E, shape::Captured> for Captured<E, F, S> {}
+impl<E, F, S> ListenerOf<E, shape::CapturedWrap> for CapturedWrap<E, F, S> {}
+
+/// Whatever of a certain shape may be given to [`Context::on`](crate::Context::on) as a listener of `E`.
+#[diagnostic::on_unimplemented(
+    message = "this is no listener",
+    label = "not a listener",
+    note = "by the event's mode: Emit `|e: &E| ..`; Bail `|e: &E| Some(answer)` or `None`; Serial `async |e: &E| Some(answer)`; Parallel `async |e: &E| ..`; Waterfall `async |e: &E, next: Next<'_, E>| next.run().await`",
+    note = "write the payload's type at the argument, as a reference: `|e: &E| ..`; an async closure that captures its surroundings goes into `listener!(async move |e: &E| ..)`, or becomes a method: `ctx.on_with(&state, State::method)`"
+)]
+pub trait IntoListener<E, M>: ListenerOf<E, M> + Sized {
     #[doc(hidden)]
     fn store(self, head: HookHead) -> Stored<E>
     where
         E: Event;
 }
 
-/// A function of one borrowed argument that returns a future borrowing it.
+/// A function of one borrowed argument that returns a future borrowing it. An async closure that captures is none: it can be
+/// called, but not through a shared reference.
 #[doc(hidden)]
-pub trait Fn1<'a, E: 'a, R>: Fn(&'a E) -> Self::Fut {
-    type Fut: Future<Output = R> + Send + 'a;
+pub trait AnyFn1<'a, E: 'a, R>: Fn(&'a E) -> Self::Fut {
+    type Fut: Future<Output = R> + 'a;
+}
+// Not recommended, so that the compiler reports the listener, with its notes, and not the `Fn` behind it.
+#[diagnostic::do_not_recommend]
+impl<'a, E: 'a, R, F, Fut> AnyFn1<'a, E, R> for F
+where
+    F: Fn(&'a E) -> Fut,
+    Fut: Future<Output = R> + 'a,
+{
+    type Fut = Fut;
+}
+/// The same with a future that may move to another thread.
+#[doc(hidden)]
+pub trait Fn1<'a, E: 'a, R>: AnyFn1<'a, E, R, Fut = Self::SendFut> {
+    type SendFut: Future<Output = R> + Send + 'a;
 }
 impl<'a, E: 'a, R, F, Fut> Fn1<'a, E, R> for F
 where
-    F: Fn(&'a E) -> Fut,
+    F: AnyFn1<'a, E, R, Fut = Fut>,
     Fut: Future<Output = R> + Send + 'a,
+{
+    type SendFut = Fut;
+}
+#[doc(hidden)]
+pub trait AnyFn1Next<'a, E: Event, R>: Fn(&'a E, Next<'a, E>) -> Self::Fut {
+    type Fut: Future<Output = R> + 'a;
+}
+#[diagnostic::do_not_recommend]
+impl<'a, E: Event, R, F, Fut> AnyFn1Next<'a, E, R> for F
+where
+    F: Fn(&'a E, Next<'a, E>) -> Fut,
+    Fut: Future<Output = R> + 'a,
 {
     type Fut = Fut;
 }
 #[doc(hidden)]
-pub trait Fn1Next<'a, E: Event, R>: Fn(&'a E, Next<'a, E>) -> Self::Fut {
-    type Fut: Future<Output = R> + Send + 'a;
+pub trait Fn1Next<'a, E: Event, R>: AnyFn1Next<'a, E, R, Fut = Self::SendFut> {
+    type SendFut: Future<Output = R> + Send + 'a;
 }
 impl<'a, E: Event, R, F, Fut> Fn1Next<'a, E, R> for F
 where
-    F: Fn(&'a E, Next<'a, E>) -> Fut,
+    F: AnyFn1Next<'a, E, R, Fut = Fut>,
     Fut: Future<Output = R> + Send + 'a,
 {
-    type Fut = Fut;
+    type SendFut = Fut;
 }
 #[doc(hidden)]
 pub trait Fn2<'a, S: 'a, E: 'a, R>: Fn(&'a S, &'a E) -> Self::Fut {
@@ -412,10 +452,9 @@ where
 }
 
 /// A method and the state it is called on; what [`Context::on_with`](crate::Context::on_with) registers.
-#[doc(hidden)]
-pub struct With<S, F> {
-    pub(crate) state: Arc<S>,
-    pub(crate) method: F,
+struct With<S, F> {
+    state: Arc<S>,
+    method: F,
 }
 struct WithPlainly<S, F, R, K>(With<S, F>, PhantomData<fn() -> (R, K)>);
 
@@ -462,37 +501,53 @@ where
     }
 }
 
-impl<E, S, R: 'static, K: 'static, F> IntoListener<E, (shape::Plain, R, K)> for With<S, F>
+/// Whatever method of a certain shape may be given to [`Context::on_with`](crate::Context::on_with) as a listener of `E`.
+#[diagnostic::on_unimplemented(
+    message = "this method is no listener for `{E}`",
+    label = "not a listener for `{E}`",
+    note = "by the event's mode: Emit `fn (&self, e: &E)`; Bail `fn (&self, e: &E) -> Option<Answer>`; Serial `async fn (&self, e: &E) -> Option<Answer>`; Parallel `async fn (&self, e: &E)`; Waterfall `async fn (&self, e: &E, next: Next<'_, E>) -> Output`"
+)]
+pub trait IntoMethod<S, E, M>: MethodOf<S, E, M> + Sized {
+    #[doc(hidden)]
+    fn store(self, state: Arc<S>, head: HookHead) -> Stored<E>
+    where
+        E: Event;
+}
+
+impl<E, S, R: 'static, K: 'static, F> IntoMethod<S, E, (shape::Plain, R, K)> for F
 where
     S: Send + Sync + 'static,
     F: Fn(&S, &E) -> R + Send + Sync + 'static,
     E: Event,
     E::Mode: Answers<E, R, K> + StoresSync<E>,
 {
-    fn store(self, head: HookHead) -> Stored<E> {
-        <E::Mode as StoresSync<E>>::sync(head, WithPlainly(self, PhantomData))
+    fn store(self, state: Arc<S>, head: HookHead) -> Stored<E> {
+        let body = WithPlainly(With { state, method: self }, PhantomData);
+        <E::Mode as StoresSync<E>>::sync(head, body)
     }
 }
-impl<E, S, R: 'static, K: 'static, F> IntoListener<E, (shape::Async, R, K)> for With<S, F>
+impl<E, S, R: 'static, K: 'static, F> IntoMethod<S, E, (shape::Async, R, K)> for F
 where
     S: Send + Sync + 'static,
     F: for<'a> Fn2<'a, S, E, R> + Send + Sync + 'static,
     E: Event,
     E::Mode: Answers<E, R, K> + StoresAsync<E>,
 {
-    fn store(self, head: HookHead) -> Stored<E> {
-        <E::Mode as StoresAsync<E>>::asynchronous(head, WithPlainly(self, PhantomData))
+    fn store(self, state: Arc<S>, head: HookHead) -> Stored<E> {
+        let body = WithPlainly(With { state, method: self }, PhantomData);
+        <E::Mode as StoresAsync<E>>::asynchronous(head, body)
     }
 }
-impl<E, S, R: 'static, K: 'static, F> IntoListener<E, (shape::Wrap, R, K)> for With<S, F>
+impl<E, S, R: 'static, K: 'static, F> IntoMethod<S, E, (shape::Wrap, R, K)> for F
 where
     S: Send + Sync + 'static,
     F: for<'a> Fn2Next<'a, S, E, R> + Send + Sync + 'static,
     E: Event,
     E::Mode: Answers<E, R, K> + StoresLayer<E>,
 {
-    fn store(self, head: HookHead) -> Stored<E> {
-        <E::Mode as StoresLayer<E>>::layer(head, WithPlainly(self, PhantomData))
+    fn store(self, state: Arc<S>, head: HookHead) -> Stored<E> {
+        let body = WithPlainly(With { state, method: self }, PhantomData);
+        <E::Mode as StoresLayer<E>>::layer(head, body)
     }
 }
 
@@ -528,27 +583,9 @@ where
     type Fut = Fut;
 }
 
-impl<S, E, R, K, F> MethodOf<S, E, (shape::Plain, R, K)> for F
-where
-    F: Fn(&S, &E) -> R,
-    E: Event,
-    E::Mode: Answers<E, R, K>,
-{
-}
-impl<S: 'static, E, R, K, F> MethodOf<S, E, (shape::Async, R, K)> for F
-where
-    F: for<'a> AnyFn2<'a, S, E, R>,
-    E: Event,
-    E::Mode: Answers<E, R, K>,
-{
-}
-impl<S: 'static, E, R, K, F> MethodOf<S, E, (shape::Wrap, R, K)> for F
-where
-    F: for<'a> AnyFn2Next<'a, S, E, R>,
-    E: Event,
-    E::Mode: Answers<E, R, K>,
-{
-}
+impl<S, E, R, K, F: Fn(&S, &E) -> R> MethodOf<S, E, (shape::Plain, R, K)> for F {}
+impl<S: 'static, E, R, K, F: for<'a> AnyFn2<'a, S, E, R>> MethodOf<S, E, (shape::Async, R, K)> for F {}
+impl<S: 'static, E: Event, R, K, F: for<'a> AnyFn2Next<'a, S, E, R>> MethodOf<S, E, (shape::Wrap, R, K)> for F {}
 
 /// An async closure that captures, with the code that starts it. Written by [`listener!`](crate::listener).
 #[doc(hidden)]

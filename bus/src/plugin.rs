@@ -125,6 +125,20 @@ impl<P: Plugin> Instance for InstanceOf<P> {
     }
 }
 
+/// That a function may be called at every start of a plugin: an async closure that captures nothing, or a closure that
+/// returns a future.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "this cannot start a plugin: `mount_fn` takes a function of a `Context` and the needs, called at every start",
+    label = "cannot start a plugin",
+    note = "an async closure that captures its surroundings: write `move |ctx: Context, needs: N| {{ let it = it.clone(); async move {{ .. }} }}`, or a type that implements `Plugin`",
+    note = "a function without needs takes `(): ()` as its second argument"
+)]
+pub trait StartsPlugin<N, Fut>: Fn(Context, N) -> Fut {}
+// Not recommended, so that the compiler reports the trait itself and not the `Fn` behind it.
+#[diagnostic::do_not_recommend]
+impl<N, Fut, F: Fn(Context, N) -> Fut> StartsPlugin<N, Fut> for F {}
+
 /// A plugin that is one function.
 pub(crate) struct FnInstance<N, F> {
     start: F,

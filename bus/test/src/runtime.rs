@@ -31,7 +31,34 @@ struct State {
     ready: VecDeque<u64>,
     timers: BinaryHeap<Reverse<(Duration, u64)>>,
     sleepers: BTreeMap<u64, Waker>,
+    /// Who waits until nothing else can run.
+    idle: Vec<Waker>,
+    /// How often nothing could run while somebody waited for that.
+    n_idle: u64,
+    /// Whether time passes by `advance` alone.
+    held: bool,
 }
+
+impl State {
+    /// Takes the next timer that somebody waits for and that is due by `until`, and sets the clock to it.
+    fn next_timer(&mut self, until: Duration) -> Option<Waker> {
+        while let Some(&Reverse((at, timer))) = self.timers.peek() {
+            if at > until {
+                return None;
+            }
+            self.timers.pop();
+            // A timer that was given up does not move the clock.
+            if let Some(waker) = self.sleepers.remove(&timer) {
+                self.now = self.now.max(at);
+                return Some(waker);
+            }
+        }
+        None
+    }
+}
+
+/// How long a test may wait for another thread.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// The task that a test's own future is.
 const MAIN: u64 = 0;
@@ -115,9 +142,16 @@ impl TestRuntime {
         if let Some(task) = state.ready.pop_front() {
             return Some(task);
         }
-        if let Some(Reverse((at, timer))) = state.timers.pop() {
-            let waker = state.sleepers.remove(&timer)?;
-            state.now = state.now.max(at);
+        let idle = std::mem::take(&mut state.idle);
+        if !idle.is_empty() {
+            state.n_idle += 1;
+            drop(state);
+            idle.into_iter().for_each(Waker::wake);
+            return None;
+        }
+        if !state.held
+            && let Some(waker) = state.next_timer(Duration::MAX)
+        {
             drop(state);
             waker.wake();
             return None;
@@ -125,9 +159,14 @@ impl TestRuntime {
         let (state, timeout) = self
             .0
             .woken
-            .wait_timeout_while(state, Duration::from_secs(10), |it| it.ready.is_empty())
+            .wait_timeout_while(state, LIMIT, |it| it.ready.is_empty() && (it.held || it.timers.is_empty()))
             .unwrap_or_else(PoisonError::into_inner);
+        let held = state.held && !state.sleepers.is_empty();
         drop(state);
+        assert!(
+            !(timeout.timed_out() && held),
+            "nothing can run and the clock is held: call `advance` or `release_clock`"
+        );
         assert!(!timeout.timed_out(), "nothing can run and no timer is left: the test waits for what will not happen");
         None
     }
@@ -153,6 +192,73 @@ impl TestRuntime {
 
     fn waker(&self, task: u64) -> Waker {
         Arc::new(TaskWaker { shared: self.0.clone(), task }).into()
+    }
+
+    /// Waits until nothing else can run: every task has ended or waits, for a timer or for another thread. No time passes.
+    ///
+    /// ```
+    /// use linn_bus_test::run_with;
+    ///
+    /// run_with(async |root, runtime| {
+    ///     let task = root.spawn(async {}).unwrap();
+    ///     assert!(!task.is_finished());
+    ///     runtime.idle().await;
+    ///     assert!(task.is_finished());
+    /// });
+    /// ```
+    pub async fn idle(&self) {
+        let before = self.0.state().n_idle;
+        std::future::poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.n_idle != before {
+                return Poll::Ready(());
+            }
+            state.idle.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Stops the clock from jumping by itself: time passes by [`advance`](Self::advance) alone, until
+    /// [`release_clock`](Self::release_clock).
+    pub fn hold_clock(&self) {
+        self.0.state().held = true;
+    }
+
+    /// Lets the clock jump again whenever nothing can run.
+    pub fn release_clock(&self) {
+        self.0.state().held = false;
+        self.0.woken.notify_all();
+    }
+
+    /// Lets `duration` pass. Timers fire in order, each at its own time, and what they wake runs before time goes on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use linn_bus_test::run_with;
+    ///
+    /// run_with(async |root, runtime| {
+    ///     runtime.hold_clock();
+    ///     let ctx = root.context().clone();
+    ///     let task = root.spawn(async move { ctx.sleep(Duration::from_secs(60)).await }).unwrap();
+    ///     runtime.advance(Duration::from_secs(59)).await;
+    ///     assert!(!task.is_finished());
+    ///     runtime.advance(Duration::from_secs(1)).await;
+    ///     assert!(task.is_finished());
+    /// });
+    /// ```
+    pub async fn advance(&self, duration: Duration) {
+        // Timers that were about to be set count from the time before.
+        self.idle().await;
+        let until = self.monotonic() + duration;
+        loop {
+            let due = self.0.state().next_timer(until);
+            let Some(waker) = due else { break };
+            waker.wake();
+            self.idle().await;
+        }
+        let mut state = self.0.state();
+        state.now = state.now.max(until);
     }
 
     /// Tasks that have not ended.
@@ -254,7 +360,12 @@ impl Drop for Timer {
 /// });
 /// ```
 pub fn run<T>(test: impl AsyncFnOnce(Root) -> T) -> T {
+    run_with(async |root, _| test(root).await)
+}
+
+/// [`run`] for a test that moves the clock itself: it is given the runtime beside the bus.
+pub fn run_with<T>(test: impl AsyncFnOnce(Root, TestRuntime) -> T) -> T {
     let runtime = TestRuntime::new();
     let root = runtime.root();
-    runtime.block_on(test(root))
+    runtime.block_on(test(root, runtime.clone()))
 }

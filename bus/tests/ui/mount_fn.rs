@@ -1,0 +1,20 @@
+//! Functions that cannot start a plugin.
+use linn_bus::Context;
+
+fn captures(ctx: &Context) {
+    let text = String::new();
+    let _ = ctx.mount_fn("ui", async move |_: Context, (): ()| drop(text.clone()));
+    //~ this cannot start a plugin: `mount_fn` takes a function of a `Context` and the needs, called at every start
+    //~ write `move |ctx: Context, needs: N| { let it = it.clone(); async move { .. } }`
+}
+
+fn not_async(ctx: &Context) {
+    let _ = ctx.mount_fn("ui", |_: Context, (): ()| {});
+}
+
+fn no_needs(ctx: &Context) {
+    let _ = ctx.mount_fn("ui", async |_: Context| {});
+    //~ a function without needs takes `(): ()` as its second argument
+}
+
+fn main() {}
