@@ -1,4 +1,5 @@
 //! What is mounted and disposed leaves nothing behind: not in listings, not in memory.
+#![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};

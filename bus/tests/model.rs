@@ -1,4 +1,5 @@
 //! Dispatch against a plain `Vec`: random programs do the same on a bus and on a list, and hear the same.
+#![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
 use std::sync::{Arc, Mutex};
 
@@ -129,8 +130,10 @@ struct Bus {
     owners: Vec<Option<Owner>>,
     listeners: Vec<(usize, Listener)>,
     /// Number of the next listener, and those that listeners registered.
-    nested: Arc<Mutex<(usize, Vec<(usize, Listener)>)>>,
+    nested: Arc<Mutex<Nested>>,
 }
+
+type Nested = (usize, Vec<(usize, Listener)>);
 
 enum Owner {
     Root,

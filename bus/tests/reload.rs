@@ -1,4 +1,5 @@
 //! Reload: a version prepared in the wings takes the place of the old one in one step.
+#![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -2,6 +2,7 @@
 //!
 //! Names of tests begin with the id of the case they hold, or with the rule. What is common to the five modes is tested by
 //! one body for all of them: [`listen`] and [`dispatch`] take the mode as a value.
+#![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
 mod errors;
 mod events;
