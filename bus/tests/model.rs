@@ -130,10 +130,8 @@ struct Bus {
     owners: Vec<Option<Owner>>,
     listeners: Vec<(usize, Listener)>,
     /// Number of the next listener, and those that listeners registered.
-    nested: Arc<Mutex<Nested>>,
+    nested: Nested,
 }
-
-type Nested = (usize, Vec<(usize, Listener)>);
 
 enum Owner {
     Root,

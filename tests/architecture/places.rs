@@ -11,6 +11,7 @@ pub(crate) const UNSAFE_MODULES: &[&str] = &[
     "bus/src/dispatch/observe",
     "bus/src/event",
     "bus/src/frames",
+    "bus/src/hook",
     "bus/src/internal",
     "bus/src/pool",
     "bus/src/service",

@@ -315,7 +315,7 @@ mod tests {
         let code = "use std::{fs, sync::Arc};\nfn a() { std::env::var(\"A\"); }\nfn b(rand: u8) { rand }\nfn c() { time::Instant::now() }\n\
                     fn d() { std::process::abort() }\n#[cfg(test)]\nmod tests { use std::fs; }\nfn e() { rand::random() }\nmacro_rules! f { () => { SystemTime::now() } }";
         check(system_is_listed, "bus/src/context.rs", code, &[1, 2, 4, 8, 9]);
-        check(system_is_listed, "bus/src/clock.rs", code, &[]);
+        check(system_is_listed, "bus/src/seams.rs", code, &[]);
         check(system_is_listed, "bus/benches/dispatch.rs", code, &[]);
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use linn_bus::{Context, Fault, Fiber, Listener, ListenerError, ModeName, Next, listener};
+use linn_bus::{Context, Fault, Fiber, Listener, ModeName, Next, listener};
 use linn_bus_test::{TestRuntime, run};
 
 use crate::{Fan, Log, MODES, Ping, Step, Wrap, dispatch, listen};
