@@ -514,7 +514,7 @@ impl Rows {
         if is_off() {
             return true;
         }
-        self.watched.store(true, Ordering::Relaxed);
+        self.watched.swap(true, Ordering::AcqRel);
         self.heavy_fence();
         is_off()
     }

@@ -34,6 +34,8 @@ struct Entry {
     hidden: Vec<Arc<ProvidedInner>>,
     /// Withdrawn providers whose calls have not ended: the service is not available until they have.
     draining: usize,
+    /// Those of them that a version switched in took the place of: who asks when it is used need not wait for them.
+    replaced: usize,
     last: Weak<ProvidedInner>,
 }
 
@@ -155,6 +157,7 @@ impl Registry {
             let key = (provided.slot, provided.realm);
             if let Some(entry) = inner.entries.get_mut(&key) {
                 entry.draining -= 1;
+                entry.replaced -= usize::from(provided.replaced.load(Ordering::Acquire));
                 if entry.draining == 0 && entry.current.is_none() && entry.hidden.is_empty() {
                     inner.entries.remove(&key);
                 }
@@ -210,7 +213,7 @@ impl Registry {
         fiber: &Arc<FiberInner>,
         view: &View,
         slot: u32,
-        while_draining: bool,
+        at_use: bool,
     ) -> Result<Arc<ProvidedInner>, Absence> {
         let provided = {
             let inner = lock(&self.0);
@@ -219,7 +222,7 @@ impl Registry {
             let hidden = own_wing.and_then(|_| entry.hidden.iter().find(|it| it.wing() == own_wing));
             match hidden {
                 Some(hidden) => hidden.clone(),
-                None if entry.draining > 0 && !while_draining => return Err(Absence::Draining),
+                None if entry.draining > if at_use { entry.replaced } else { 0 } => return Err(Absence::Draining),
                 None => entry.current.clone().ok_or(Absence::NotProvided)?,
             }
         };
@@ -228,7 +231,7 @@ impl Registry {
         if state != FiberState::Active {
             // It may have been replaced, and begun to go, since it was found.
             if provided.replaced.load(Ordering::Acquire) {
-                return self.find_now(fiber, view, slot, while_draining);
+                return self.find_now(fiber, view, slot, at_use);
             }
             return Err(match owner {
                 Some(owner) => Absence::ProviderNotActive(owner.name.clone(), state),
@@ -238,7 +241,7 @@ impl Registry {
         if provided.admits(fiber) { Ok(provided) } else { Err(Absence::Refused(provided.owner.name.clone())) }
     }
 
-    /// The provider of the moment, for who asks when it is used: one that was replaced may be draining still.
+    /// The provider of the moment, for who asks when it is used: one that was replaced by a switch may be draining still.
     pub(crate) fn look_up(&self, fiber: &Arc<FiberInner>, view: &View, slot: u32) -> Option<Arc<ProvidedInner>> {
         self.find_now(fiber, view, slot, true).ok()
     }
@@ -289,6 +292,7 @@ impl Registry {
                 // Who captured it goes down now and comes up with the new one, once the calls in flight have ended.
                 going.replaced.store(true, Ordering::Release);
                 entry.draining += 1;
+                entry.replaced += 1;
             }
             if let Some(at) = entry.hidden.iter().position(|it| it.is_of(new)) {
                 let coming = entry.hidden.swap_remove(at);
