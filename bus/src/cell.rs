@@ -447,10 +447,15 @@ impl<'a, E: Event> Source<'a, E> {
         }
     }
 
-    /// Runs `f` on the current listeners, which stay valid and unchanged meanwhile; `f` is told the depth of its frame.
-    /// Without listeners nothing runs and there is no frame.
+    /// Runs `f` on the current listeners, which stay valid and unchanged meanwhile; `f` is told the depth of its frame
+    /// where it may be one too many. Without listeners nothing runs and there is no frame.
     #[inline]
-    pub(crate) fn walk<R>(self, rows: &Arc<Rows>, slot: u32, f: impl FnOnce(&Snapshot<E>, usize) -> R) -> Option<R> {
+    pub(crate) fn walk<R>(
+        self,
+        rows: &Arc<Rows>,
+        slot: u32,
+        f: impl FnOnce(&Snapshot<E>, Option<usize>) -> R,
+    ) -> Option<R> {
         let current = self.current();
         let mut at = current.load(Ordering::Acquire);
         if at == empty() {
@@ -476,20 +481,20 @@ impl<'a, E: Event> Source<'a, E> {
         }
         // SAFETY: the frame named the snapshot before it was seen to be current, so whoever retires it later finds the
         // frame and keeps it; `frame` is left after the last use, also on unwinding.
-        let result = f(unsafe { &*at }, frame.depth);
+        let result = f(unsafe { &*at }, row.is_suspect(slot, frame.depth).then_some(frame.depth));
         drop(frame);
         Some(result)
     }
 
     /// A counted reference to the current listeners, for dispatches that wait.
     #[inline]
-    pub(crate) fn hold(self, rows: &Arc<Rows>, slot: u32) -> Option<(Arc<Snapshot<E>>, usize)> {
-        self.walk(rows, slot, |snapshot, depth| {
+    pub(crate) fn hold(self, rows: &Arc<Rows>, slot: u32) -> Option<(Arc<Snapshot<E>>, Option<usize>)> {
+        self.walk(rows, slot, |snapshot, suspect| {
             let raw = ptr::from_ref(snapshot);
             // SAFETY: made by `Arc::into_raw`, and protected by the frame of `walk`, so its count is at least one.
             unsafe { Arc::increment_strong_count(raw) };
             // SAFETY: this is the count just added.
-            (unsafe { Arc::from_raw(raw) }, depth)
+            (unsafe { Arc::from_raw(raw) }, suspect)
         })
     }
 }

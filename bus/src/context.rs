@@ -302,7 +302,7 @@ impl Context {
         if erased.head().is_dead() {
             bus.forget(erased.head());
         }
-        Ok(Listener::hook(erased, bus))
+        Ok(Listener::hook(&erased, bus))
     }
 }
 

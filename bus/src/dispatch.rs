@@ -46,7 +46,7 @@ impl<'a> Emitter<'a> {
     /// Refuses the innermost of too many nested dispatches; looked at only where frames are that deep.
     #[cold]
     fn check_nesting<E: Event>(self, slot: u32, depth: usize) -> Result<(), ListenerError> {
-        if self.bus.rows.row().nesting(slot, depth) < MAX_NESTING {
+        if !self.bus.rows.row().nests_too_deep(slot, depth) {
             return Ok(());
         }
         Err(ListenerError::new(self.plugin.clone(), E::NAME, Cause::TooDeep))

@@ -1,7 +1,7 @@
 //! Effects: what was registered and can be undone, each owned by one fiber.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use crate::bus::{Bus, lock};
@@ -126,7 +126,7 @@ impl<L: Send + Sync + 'static> Owned for crate::hook::Hook<L> {
 }
 
 /// A registered listener. Dropping the handle changes nothing: the listener lives as long as its fiber.
-/// Keeping it keeps what the listener captured, also after the listener was disposed.
+/// Keeping it keeps nothing of the listener alive.
 #[derive(Clone)]
 pub struct Listener(Handle);
 
@@ -134,13 +134,14 @@ type Undo = Box<dyn FnOnce() + Send>;
 
 #[derive(Clone)]
 enum Handle {
-    Hook { hook: Arc<dyn HookControl>, bus: std::sync::Weak<Bus> },
+    Hook { hook: Weak<dyn HookControl>, bus: Weak<Bus>, event: &'static str },
     Custom(Arc<Mutex<Option<Undo>>>),
 }
 
 impl Listener {
-    pub(crate) fn hook(hook: Arc<dyn HookControl>, bus: &Arc<Bus>) -> Self {
-        Self(Handle::Hook { hook, bus: Arc::downgrade(bus) })
+    pub(crate) fn hook(hook: &Arc<dyn HookControl>, bus: &Arc<Bus>) -> Self {
+        let event = hook.head().cell.name();
+        Self(Handle::Hook { hook: Arc::downgrade(hook), bus: Arc::downgrade(bus), event })
     }
 
     /// A handle for a listener that is kept elsewhere: what an `internal/listener` listener answers to take a registration
@@ -155,7 +156,8 @@ impl Listener {
     /// A dispatch that is under way does not start it any more; one that is inside it is let finish.
     pub fn dispose(&self) -> bool {
         match &self.0 {
-            Handle::Hook { hook, bus } => {
+            Handle::Hook { hook, bus, .. } => {
+                let Some(hook) = hook.upgrade() else { return false };
                 let was_there = hook.head().kill();
                 if was_there && let Some(bus) = bus.upgrade() {
                     bus.forget(hook.head());
@@ -171,7 +173,7 @@ impl Listener {
 
     pub(crate) fn owned(&self) -> Option<Arc<dyn Owned>> {
         match &self.0 {
-            Handle::Hook { hook, .. } => Some(hook.clone()),
+            Handle::Hook { hook, .. } => Some(hook.upgrade()?),
             Handle::Custom(_) => None,
         }
     }
@@ -180,7 +182,7 @@ impl Listener {
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            Handle::Hook { hook, .. } => write!(f, "Listener({})", hook.head().cell.name()),
+            Handle::Hook { event, .. } => write!(f, "Listener({event})"),
             Handle::Custom(_) => f.write_str("Listener(elsewhere)"),
         }
     }

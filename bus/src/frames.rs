@@ -13,6 +13,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::dispatch::MAX_NESTING;
+
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
@@ -97,6 +99,9 @@ pub(crate) const SERVICE: u32 = u32::MAX;
 /// Slot of a task or of the start of a plugin, whose pending futures no gate counts.
 pub(crate) const TASK: u32 = u32::MAX - 1;
 
+/// No slot.
+const NONE: u32 = u32::MAX - 2;
+
 /// Tag of a call frame; snapshots and gates are aligned, so the bit is free.
 const CALL: usize = 1;
 
@@ -129,12 +134,20 @@ pub(crate) struct Row {
     depth: AtomicUsize,
     /// Whether the other side fences for us.
     asymmetric: bool,
+    /// Slot of the event that nested too deep; nothing more of it nests until its outermost dispatch is over.
+    overrun: AtomicU32,
     frames: Frames,
 }
 
 impl Row {
     fn new(owner: u64, asymmetric: bool) -> Self {
-        Self { owner: AtomicU64::new(owner), depth: AtomicUsize::new(0), asymmetric, frames: Frames::new() }
+        Self {
+            owner: AtomicU64::new(owner),
+            depth: AtomicUsize::new(0),
+            asymmetric,
+            overrun: AtomicU32::new(NONE),
+            frames: Frames::new(),
+        }
     }
 
     #[inline]
@@ -238,6 +251,26 @@ impl Row {
         rows.wake_if_waiting();
     }
 
+    /// Whether [`nests_too_deep`](Self::nests_too_deep) has to be asked for a dispatch of `slot` whose frame is this deep.
+    #[inline]
+    pub(crate) fn is_suspect(&self, slot: u32, depth: usize) -> bool {
+        depth >= MAX_NESTING || self.overrun.load(Ordering::Relaxed) == slot
+    }
+
+    /// Whether this thread is inside too many dispatches of `slot`, counted up to `depth`. Once it was, it is until the
+    /// outermost of them is over: listeners that each dispatch twice would make 2^64 of them otherwise.
+    #[cold]
+    pub(crate) fn nests_too_deep(&self, slot: u32, depth: usize) -> bool {
+        let nested = self.nesting(slot, depth);
+        let was_too_deep = self.overrun.load(Ordering::Relaxed) == slot;
+        if nested >= MAX_NESTING {
+            self.overrun.store(slot, Ordering::Relaxed);
+        } else if nested == 0 && was_too_deep {
+            self.overrun.store(NONE, Ordering::Relaxed);
+        }
+        nested >= MAX_NESTING || (was_too_deep && nested > 0)
+    }
+
     /// Whether this thread is inside a dispatch of `slot`.
     #[cold]
     pub(crate) fn is_inside(&self, slot: u32) -> bool {
@@ -246,7 +279,7 @@ impl Row {
 
     /// How many dispatches of `slot` this thread is inside, counted up to `depth`.
     #[cold]
-    pub(crate) fn nesting(&self, slot: u32, depth: usize) -> usize {
+    fn nesting(&self, slot: u32, depth: usize) -> usize {
         (0..depth).filter(|it| self.frame(*it).slot.load(Ordering::Relaxed) == slot).count()
     }
 }

@@ -295,3 +295,18 @@ fn a_thread_that_emits_while_it_ends_takes_one_row() {
     assert!(grown < 64 * 1_024, "{grown} bytes more after 2,000 last words");
     runtime.block_on(root.fiber().dispose()).unwrap();
 }
+
+#[test]
+fn a_handle_that_is_kept_keeps_nothing_of_its_listener() {
+    #[derive(Event)]
+    #[event(name = "leaks/held", mode = Emit)]
+    struct Held;
+    let root = TestRuntime::new().root();
+    let captured = Arc::new(());
+    let inner = captured.clone();
+    let handle = root.on(move |_: &Held| drop(inner.clone())).unwrap();
+    root.emit(&Held);
+    assert!(handle.dispose());
+    assert_eq!(Arc::strong_count(&captured), 1);
+    assert!(!handle.dispose());
+}

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use super::call::{Answer, Progress, Running, Turn};
-use super::{Emitter, MAX_NESTING, is_internal};
+use super::{Emitter, is_internal};
 use crate::bus::{Bus, Parked};
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::{ListenerError, ListenerErrors};
@@ -27,8 +27,8 @@ where
         emitter.observe(event)?;
     }
     let Some((source, slot)) = emitter.source(event) else { return Ok(()) };
-    let Some((snapshot, depth)) = source.hold(&emitter.bus.rows, slot) else { return Ok(()) };
-    if depth >= MAX_NESTING {
+    let Some((snapshot, suspect)) = source.hold(&emitter.bus.rows, slot) else { return Ok(()) };
+    if let Some(depth) = suspect {
         emitter.check_nesting::<E>(slot, depth)?;
     }
     let mut errors: Vec<(usize, ListenerError)> = Vec::new();

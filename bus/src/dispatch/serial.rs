@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::call::{Progress, Running, Turn};
-use super::{Emitter, MAX_NESTING, is_internal};
+use super::{Emitter, is_internal};
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
 use crate::listen::Starter;
@@ -19,8 +19,8 @@ where
         emitter.observe(event)?;
     }
     let Some((source, slot)) = emitter.source(event) else { return Ok(None) };
-    let Some((snapshot, depth)) = source.hold(&emitter.bus.rows, slot) else { return Ok(None) };
-    if depth >= MAX_NESTING {
+    let Some((snapshot, suspect)) = source.hold(&emitter.bus.rows, slot) else { return Ok(None) };
+    if let Some(depth) = suspect {
         emitter.check_nesting::<E>(slot, depth)?;
     }
     // The listener that waits, and the place of the next one.

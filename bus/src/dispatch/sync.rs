@@ -25,8 +25,8 @@ where
         emitter.observe(event)?;
     }
     let Some((source, slot)) = emitter.source(event) else { return Ok(()) };
-    let ran = source.walk(&emitter.bus.rows, slot, |snapshot, depth| {
-        if depth >= MAX_NESTING {
+    let ran = source.walk(&emitter.bus.rows, slot, |snapshot, suspect| {
+        if let Some(depth) = suspect {
             emitter.check_nesting::<E>(slot, depth)?;
         }
         for entry in snapshot.iter() {

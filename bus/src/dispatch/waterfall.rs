@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::call::{Progress, Running, Turn};
-use super::{Emitter, MAX_NESTING, is_internal};
+use super::{Emitter, is_internal};
 use crate::bus::Parked;
 use crate::cell::Entry;
 use crate::event::{Dispatches, Event, verb};
@@ -30,8 +30,8 @@ where
     }
     let held = emitter.source(event).and_then(|(source, slot)| Some((source.hold(&emitter.bus.rows, slot)?, slot)));
     let (entries, slot): (&[Entry<E>], u32) = match &held {
-        Some(((snapshot, depth), slot)) => {
-            if *depth >= MAX_NESTING {
+        Some(((snapshot, suspect), slot)) => {
+            if let Some(depth) = suspect {
                 emitter.check_nesting::<E>(*slot, *depth)?;
             }
             (snapshot, *slot)

@@ -48,6 +48,24 @@ fn r058_an_emit_without_end_stops_and_names_the_plugin() {
 }
 
 #[test]
+fn r058_an_emit_that_branches_without_end_stops_soon() {
+    run(async |root| {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (ctx, counted) = (root.context().clone(), calls.clone());
+        root.on(move |_: &Ping| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            ctx.emit(&Ping(0));
+            ctx.emit(&Ping(0));
+        })
+        .unwrap();
+        root.emit(&Ping(0));
+        assert_eq!(calls.swap(0, Ordering::Relaxed), MAX_NESTING, "the second branch of every level is refused");
+        root.emit(&Ping(0));
+        assert_eq!(calls.load(Ordering::Relaxed), MAX_NESTING, "the next one from outside is heard again");
+    });
+}
+
+#[test]
 fn r058_an_ordered_emit_without_end_stops_too() {
     #[derive(Clone, Event)]
     #[event(name = "nesting/ordered", mode = Emit, ordered)]
