@@ -35,9 +35,15 @@ struct ContextInner {
 /// What a context sees and who it is heard by: handed down to everything made through it.
 #[derive(Clone, Default)]
 pub(crate) struct View {
+    pub(crate) scope: Option<ScopeKey>,
+    /// What most contexts do not have.
+    rest: Option<Arc<ViewRest>>,
+}
+
+#[derive(Clone, Default)]
+struct ViewRest {
     /// Realms of isolated services, by slot.
     realms: Vec<(u32, u64)>,
-    pub(crate) scope: Option<ScopeKey>,
     /// Configs for services, the outermost first.
     intercepts: Vec<(u32, Arc<dyn Any + Send + Sync>)>,
     logger: Option<Arc<str>>,
@@ -46,7 +52,12 @@ pub(crate) struct View {
 impl View {
     /// The realm a service is looked up in; 0 unless it was isolated.
     pub(crate) fn realm(&self, slot: u32) -> u64 {
-        self.realms.iter().find(|(it, _)| *it == slot).map_or(0, |(_, realm)| *realm)
+        let realms = self.rest.iter().flat_map(|it| &it.realms);
+        realms.into_iter().find(|(it, _)| *it == slot).map_or(0, |(_, realm)| *realm)
+    }
+
+    fn rest(&mut self) -> &mut ViewRest {
+        Arc::make_mut(self.rest.get_or_insert_default())
     }
 }
 
@@ -768,22 +779,23 @@ impl Context {
     fn in_realm<T: Service + ?Sized>(&self, realm: u64) -> Self {
         let slot = T::__descriptor().slot();
         self.with_view(|view| {
-            view.realms.retain(|(it, _)| *it != slot);
-            view.realms.push((slot, realm));
+            let realms = &mut view.rest().realms;
+            realms.retain(|(it, _)| *it != slot);
+            realms.push((slot, realm));
         })
     }
 
     /// A context that carries a config for the service `T`, for the service to read with
     /// [`intercepts`](Self::intercepts) from the contexts it is handed.
     pub fn intercept<T: Service + ?Sized, C: Send + Sync + 'static>(&self, config: C) -> Self {
-        self.with_view(|view| view.intercepts.push((T::__descriptor().slot(), Arc::new(config))))
+        self.with_view(|view| view.rest().intercepts.push((T::__descriptor().slot(), Arc::new(config))))
     }
 
     /// The configs that this context and those around it carry for the service `T`, the outermost first; those of another
     /// type are left out.
     pub fn intercepts<T: Service + ?Sized, C: Send + Sync + 'static>(&self) -> Vec<Arc<C>> {
         let slot = T::__descriptor().slot();
-        let ours = self.view().intercepts.iter().filter(|(it, _)| *it == slot);
+        let ours = self.view().rest.iter().flat_map(|it| &it.intercepts).filter(|(it, _)| *it == slot);
         ours.filter_map(|(_, config)| config.clone().downcast().ok()).collect()
     }
 }
@@ -792,12 +804,18 @@ impl Context {
 impl Context {
     /// A logger with the name of the plugin, or the one given with [`named`](Self::named).
     pub fn logger(&self) -> Logger {
-        Logger(self.view().logger.clone().unwrap_or_else(|| self.activation().name.clone()))
+        Logger(
+            self.view()
+                .rest
+                .as_ref()
+                .and_then(|it| it.logger.clone())
+                .unwrap_or_else(|| self.activation().name.clone()),
+        )
     }
 
     /// A context whose loggers, and those of what is made from it, have this name.
     pub fn named(&self, name: &str) -> Self {
-        self.with_view(|view| view.logger = Some(name.into()))
+        self.with_view(|view| view.rest().logger = Some(name.into()))
     }
 }
 

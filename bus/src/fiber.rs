@@ -197,28 +197,64 @@ pub(crate) struct FiberInner {
 pub(crate) struct Life {
     pub(crate) state: FiberState,
     pub(crate) activation: Option<Arc<Activation>>,
-    /// Calls that the last run was unloaded under, of itself and of what was mounted below it.
-    pub(crate) late: Vec<Late>,
     /// Services captured by this run.
     pub(crate) captured: Option<Arc<Resolved>>,
-    pub(crate) error: Option<BusError>,
     /// Raised by restart and update, so that a run that began before is replaced.
     pub(crate) generation: u64,
     /// What the run was started with.
     pub(crate) loaded: Option<Epoch>,
-    /// What a failed run was started with: it is not tried again with the same.
-    pub(crate) failed: Option<Epoch>,
     pub(crate) disposed: bool,
     /// A task drives the fiber to where it should be.
     pub(crate) driving: bool,
     /// Something changed while it was driven.
     pub(crate) again: bool,
+    pub(crate) rest: Seldom,
+}
+
+/// What most fibers never have, made when it is first written: there may be a scope for every little thing that lives.
+#[derive(Default)]
+pub(crate) struct Seldom(Option<Box<Rest>>);
+
+pub(crate) struct Rest {
+    pub(crate) error: Option<BusError>,
+    /// What a failed run was started with: it is not tried again with the same.
+    pub(crate) failed: Option<Epoch>,
     /// Fibers whose disposal makes this one go.
     pub(crate) causes: Vec<u64>,
     pub(crate) problems: Vec<DisposeProblem>,
     pub(crate) grace: Option<std::time::Duration>,
     /// Services that a fiber without a plugin may rely on.
-    allowed: NeedList,
+    pub(crate) allowed: NeedList,
+    /// Calls that the last run was unloaded under, of itself and of what was mounted below it.
+    pub(crate) late: Vec<Late>,
+}
+
+impl Rest {
+    const fn new() -> Self {
+        Self {
+            error: None,
+            failed: None,
+            causes: Vec::new(),
+            problems: Vec::new(),
+            grace: None,
+            allowed: NeedList::new(),
+            late: Vec::new(),
+        }
+    }
+}
+
+static NOTHING: Rest = Rest::new();
+
+impl std::ops::Deref for Seldom {
+    type Target = Rest;
+    fn deref(&self) -> &Rest {
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+}
+impl std::ops::DerefMut for Seldom {
+    fn deref_mut(&mut self) -> &mut Rest {
+        self.0.get_or_insert_with(|| Box::new(Rest::new()))
+    }
 }
 
 /// What code of a run that is over may be in still: the call that disposed its own fiber.
@@ -319,7 +355,7 @@ impl FiberInner {
     }
 
     pub(crate) fn error(&self) -> Option<BusError> {
-        lock(&self.life).error.clone()
+        lock(&self.life).rest.error.clone()
     }
 
     pub(crate) fn is_visible(&self) -> bool {
@@ -347,14 +383,14 @@ impl FiberInner {
     }
 
     pub(crate) fn allow(&self, needs: NeedList) {
-        lock(&self.life).allowed = needs;
+        lock(&self.life).rest.allowed = needs;
     }
 
     /// Whether it names the service as a need.
     pub(crate) fn declares(&self, slot: u32) -> bool {
         let needs = self.instance.as_ref().map(|it| it.needs());
         needs.is_some_and(|it| it.iter().any(|it| it.slot == slot))
-            || lock(&self.life).allowed.iter().any(|it| it.slot == slot)
+            || lock(&self.life).rest.allowed.iter().any(|it| it.slot == slot)
     }
 
     /// The provider its present run has of a service it declares.
@@ -386,19 +422,13 @@ impl Life {
         Self {
             state,
             activation: None,
-            late: Vec::new(),
             captured: None,
-            error: None,
             generation: 0,
             loaded: None,
-            failed: None,
             disposed: false,
             driving: false,
             again: false,
-            causes: Vec::new(),
-            problems: Vec::new(),
-            grace: None,
-            allowed: NeedList::default(),
+            rest: Seldom::default(),
         }
     }
 }
@@ -420,7 +450,7 @@ impl Owned for FiberInner {
             self.wait_disposed().await;
             let (problems, late) = {
                 let mut life = lock(&self.life);
-                (std::mem::take(&mut life.problems), life.late.clone())
+                (std::mem::take(&mut life.rest.problems), life.rest.late.clone())
             };
             lock(&undoing.problems).extend(problems);
             lock(&undoing.late).extend(late);
@@ -493,7 +523,7 @@ impl Fiber {
     pub async fn settled(&self) -> Result<FiberState, BusError> {
         self.0.wait_settled().await;
         let life = lock(&self.0.life);
-        match (&life.error, life.state) {
+        match (&life.rest.error, life.state) {
             (Some(error), FiberState::Failed) => Err(error.clone()),
             (_, state) => Ok(state),
         }

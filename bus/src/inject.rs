@@ -53,6 +53,10 @@ pub struct Need {
 pub struct NeedList(Vec<Need>);
 
 impl NeedList {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
     pub(crate) fn of<N: Inject>() -> Self {
         let mut list = Self::default();
         N::declare(&mut list);

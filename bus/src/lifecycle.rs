@@ -49,8 +49,8 @@ impl FiberInner {
                 return Err(BusError::Disposed { plugin: self.name.clone() });
             }
             life.generation += 1;
-            life.failed = None;
-            life.error = None;
+            life.rest.failed = None;
+            life.rest.error = None;
         }
         self.kick();
         Ok(())
@@ -60,14 +60,14 @@ impl FiberInner {
     pub(crate) fn request_dispose(self: &Arc<Self>, causes: &[u64], grace: Option<Duration>) {
         let first = {
             let mut life = lock(&self.life);
-            let known = life.causes.len();
+            let known = life.rest.causes.len();
             for cause in causes {
-                if !life.causes.contains(cause) {
-                    life.causes.push(*cause);
+                if !life.rest.causes.contains(cause) {
+                    life.rest.causes.push(*cause);
                 }
             }
-            let more = life.causes.len() > known;
-            life.grace = life.grace.max(grace);
+            let more = life.rest.causes.len() > known;
+            life.rest.grace = life.rest.grace.max(grace);
             let first = !life.disposed;
             if self.parent.is_some() {
                 life.disposed = true;
@@ -91,8 +91,8 @@ impl FiberInner {
         {
             let mut life = lock(&self.life);
             for cause in causes {
-                if !life.causes.contains(cause) {
-                    life.causes.push(*cause);
+                if !life.rest.causes.contains(cause) {
+                    life.rest.causes.push(*cause);
                 }
             }
         }
@@ -101,7 +101,7 @@ impl FiberInner {
 
     /// The fibers whose disposal makes this one unload, itself among them.
     pub(crate) fn unload_causes(&self) -> Vec<u64> {
-        let mut causes = lock(&self.life).causes.clone();
+        let mut causes = lock(&self.life).rest.causes.clone();
         causes.push(self.id);
         causes
     }
@@ -119,8 +119,8 @@ impl FiberInner {
             if !life.activation.as_ref().is_some_and(|it| ptr::eq(&**it, run)) {
                 return;
             }
-            life.failed = life.loaded.take();
-            life.error = Some(error.clone());
+            life.rest.failed = life.loaded.take();
+            life.rest.error = Some(error.clone());
         }
         tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
         self.kick();
@@ -171,11 +171,11 @@ impl FiberInner {
                     (Some(activation), wanted) if life.disposed || life.loaded != wanted => Step::Unload(activation),
                     (Some(_), _) => Step::Rest,
                     (None, _) if life.disposed => Step::Vanish,
-                    (None, Some(epoch)) if life.failed.as_ref() != Some(&epoch) => Step::Load(epoch),
+                    (None, Some(epoch)) if life.rest.failed.as_ref() != Some(&epoch) => Step::Load(epoch),
                     (None, Some(_)) => Step::Rest,
                     (None, None) => {
                         // What failed may be tried again once what it needs was gone and is back.
-                        life.failed = None;
+                        life.rest.failed = None;
                         Step::Rest
                     }
                 }
@@ -195,7 +195,7 @@ impl FiberInner {
                 Step::Rest => {
                     let resting = {
                         let life = lock(&self.life);
-                        match (&life.activation, &life.error) {
+                        match (&life.activation, &life.rest.error) {
                             (Some(_), _) => FiberState::Active,
                             (None, Some(_)) => FiberState::Failed,
                             (None, None) => FiberState::Pending,
@@ -231,7 +231,7 @@ impl FiberInner {
             life.captured = Some(resolved.clone());
             life.loaded = Some(epoch.clone());
             if !life.disposed {
-                life.causes.clear();
+                life.rest.causes.clear();
             }
         }
         if self.bus.registry.providers(self, instance.needs()).as_ref() != Some(&epoch.providers) {
@@ -260,7 +260,7 @@ impl FiberInner {
                 let mut life = lock(&self.life);
                 // A run that was disabled while it started has failed with that.
                 if life.loaded.is_some() {
-                    life.error = None;
+                    life.rest.error = None;
                 }
                 let is_wanted = wanted.as_ref() == Some(&epoch) && life.loaded == wanted;
                 drop(life);
@@ -271,8 +271,8 @@ impl FiberInner {
             Err(error) => {
                 tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
                 let mut life = lock(&self.life);
-                life.error = Some(error);
-                life.failed = Some(epoch);
+                life.rest.error = Some(error);
+                life.rest.failed = Some(epoch);
                 life.loaded = None;
             }
         }
@@ -283,7 +283,7 @@ impl FiberInner {
         if self.parent.is_some() {
             self.set_state(FiberState::Unloading);
         }
-        let grace = lock(&self.life).grace.unwrap_or(self.bus.grace.dispose);
+        let grace = lock(&self.life).rest.grace.unwrap_or(self.bus.grace.dispose);
         let undoing = Undoing { fiber: Some(self), ..Undoing::new(&self.bus, &self.name, grace) };
 
         // A dispatch that began before another version was switched in ends on this one, whole.
@@ -329,7 +329,7 @@ impl FiberInner {
         let mut late = std::mem::take(&mut *lock(&undoing.late));
         late.extend(services.into_iter().map(Late::Service).chain([Late::Run(activation)]));
         late.retain(|it| runs(it.gate()));
-        lock(&self.life).problems = std::mem::take(&mut *lock(&undoing.problems));
+        lock(&self.life).rest.problems = std::mem::take(&mut *lock(&undoing.problems));
         self.forget_run(Some(late));
     }
 
@@ -338,7 +338,7 @@ impl FiberInner {
         let over = {
             let mut life = lock(&self.life);
             life.loaded = None;
-            let last = late.map(|it| std::mem::replace(&mut life.late, it));
+            let last = late.map(|it| std::mem::replace(&mut life.rest.late, it));
             (life.activation.take(), life.captured.take(), last)
         };
         // A captured service may be dropped with it, which is code of its provider and must find no lock held.
@@ -413,7 +413,7 @@ impl FiberInner {
         }
         let (late, mut problems) = {
             let life = lock(&self.life);
-            (life.late.clone(), life.problems.clone())
+            (life.rest.late.clone(), life.rest.problems.clone())
         };
         // The call that disposed its own fiber may run on; everybody else waits for it.
         if problems.is_empty() {
@@ -435,7 +435,7 @@ impl FiberInner {
             let ours = starting.iter().filter(|(gate, _)| calls.iter().any(|(it, _)| it == gate));
             ours.filter_map(|(_, fiber)| fiber.upgrade()).collect()
         };
-        starting.iter().any(|it| it.is_within(self.id) || lock(&it.life).causes.contains(&self.id))
+        starting.iter().any(|it| it.is_within(self.id) || lock(&it.life).rest.causes.contains(&self.id))
     }
 }
 

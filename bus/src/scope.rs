@@ -140,7 +140,7 @@ impl ScopeHost {
         let mut problems = self.fiber.dispose().await.err().map(|it| it.problems).unwrap_or_default();
         // A scope that was gone before the host came to it has kept what went wrong.
         for scope in scopes {
-            problems.append(&mut lock(&scope.life).problems);
+            problems.append(&mut lock(&scope.life).rest.problems);
         }
         if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: host.name.clone(), problems }) }
     }
