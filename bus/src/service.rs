@@ -307,10 +307,10 @@ where
             }
         };
         let polled = match this.future.as_mut().as_pin_mut() {
-            Some(_) if *this.pending && gate.is_cancelled() => Poll::Ready(Err(call.gone().into())),
+            Some(_) if *this.pending && gate.is_cancelled() => Poll::Ready(Err(call.gone())),
             Some(future) => match pool::guarded(|| future.poll(cx)) {
-                Ok(polled) => polled,
-                Err(text) => Poll::Ready(Err(call.panicked(text.0).into())),
+                Ok(polled) => polled.map(Ok),
+                Err(text) => Poll::Ready(Err(call.panicked(text.0))),
             },
             None => Poll::Pending,
         };
@@ -340,7 +340,8 @@ where
         } else {
             *this.parked = None;
         }
-        polled
+        // Outside the frame, for the conversion is code of the service and may panic.
+        polled.map(|answer| answer.unwrap_or_else(|error| Err(error.into())))
     }
 }
 
