@@ -49,6 +49,8 @@ impl Future for Wait<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // A waker may own a task, whose drop may come here again: none is dropped under the lock.
+        let mut waker = cx.waker().clone();
         let mut state = self.latch.state();
         if state.set {
             return Poll::Ready(());
@@ -58,8 +60,8 @@ impl Future for Wait<'_> {
             state.next
         });
         match state.waiting.iter_mut().find(|(it, _)| *it == id) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => state.waiting.push((id, cx.waker().clone())),
+            Some((_, before)) => std::mem::swap(before, &mut waker),
+            None => state.waiting.push((id, waker.clone())),
         }
         drop(state);
         self.id = Some(id);
@@ -70,7 +72,12 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.latch.state().waiting.retain(|(it, _)| *it != id);
+            let gone = {
+                let mut state = self.latch.state();
+                let at = state.waiting.iter().position(|(it, _)| *it == id);
+                at.map(|at| state.waiting.remove(at))
+            };
+            drop(gone);
         }
     }
 }
