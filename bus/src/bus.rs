@@ -271,17 +271,24 @@ impl<'a> Parked<'a> {
         self.last = Some(waker.clone());
         let call = ParkedCall { waker: waker.clone(), gate: self.gate, what: self.what };
         let mut parked = lock(&self.bus.parked);
-        match self.place {
+        let before = match self.place {
             Some(place) => parked.replace(place, call),
-            None => self.place = Some(parked.add(call)),
-        }
+            None => {
+                self.place = Some(parked.add(call));
+                None
+            }
+        };
+        // A waker may own a task, whose drop must not run under the lock.
+        drop(parked);
+        drop(before);
     }
 }
 
 impl Drop for Parked<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            drop(lock(&self.bus.parked).take(place));
+            let call = lock(&self.bus.parked).take(place);
+            drop(call);
         }
     }
 }
@@ -324,8 +331,8 @@ impl<T> Slots<T> {
         self.values.get(place)?.as_ref()
     }
 
-    pub(crate) fn replace(&mut self, place: usize, value: T) {
-        self.values[place] = Some(value);
+    pub(crate) fn replace(&mut self, place: usize, value: T) -> Option<T> {
+        self.values[place].replace(value)
     }
 
     pub(crate) fn take(&mut self, place: usize) -> Option<T> {

@@ -392,10 +392,13 @@ impl Composite {
     }
 
     /// Takes over something the fiber owns: a listener, an effect, a fiber (so also a scope), a service, a task. It leaves
-    /// the fiber's own list and is undone at this place of the composite.
+    /// the fiber's own list and is undone at this place of the composite. What another fiber owns stays in the list of that
+    /// one too, and is undone by whichever comes first.
     pub fn own(&self, owned: impl Ownable) {
         let Some(owned) = owned.into_owned() else { return };
-        if let Some(activation) = owned.activation() {
+        if let Some(activation) = owned.activation()
+            && Arc::ptr_eq(&activation, &self.state.activation)
+        {
             drop(activation.release(owned.place()));
         }
         self.collect(Item::Owned(owned));

@@ -326,7 +326,7 @@ impl FiberInner {
         let parent = new.parent.fiber_inner().clone();
         let state = if new.instance.is_some() { FiberState::Pending } else { FiberState::Active };
         // What is mounted below something in the wings is there as well. Nothing is switched in meanwhile.
-        let _tree = lock(&bus.tree);
+        let tree = lock(&bus.tree);
         let visible = Arc::new(AtomicBool::new(!new.hidden && parent.is_visible()));
         let fiber = Arc::new(Self {
             id: bus.next_fiber_id(),
@@ -345,9 +345,13 @@ impl FiberInner {
         if fiber.instance.is_none() {
             fiber.activate_bare();
         }
-        owner.adopt(fiber.clone(), what)?;
-        fiber.bus.enlist(&fiber);
-        Ok(fiber)
+        let adopted = owner.adopt(fiber.clone(), what);
+        if adopted.is_ok() {
+            bus.enlist(&fiber);
+        }
+        // What is refused is dropped with its config, which must find no lock held.
+        drop(tree);
+        adopted.map(|()| fiber)
     }
 
     pub(crate) fn state(&self) -> FiberState {

@@ -159,13 +159,24 @@ pub(crate) fn waits_for(fiber: &Arc<FiberInner>) -> Vec<Waiting> {
 fn cycle(fiber: &Arc<FiberInner>, slot: u32) -> Option<Vec<String>> {
     let pending: Vec<_> = fiber.bus.fibers().into_iter().filter(|it| it.state() == FiberState::Pending).collect();
     let mut path = vec![fiber.clone()];
-    find_back(fiber, slot, &pending, &mut path).then(|| {
+    find_back(fiber, slot, &pending, &mut path, &mut Vec::new()).then(|| {
         path.push(fiber.clone());
         path.iter().map(|it| it.name.to_string()).collect()
     })
 }
 
-fn find_back(start: &Arc<FiberInner>, slot: u32, pending: &[Arc<FiberInner>], path: &mut Vec<Arc<FiberInner>>) -> bool {
+fn find_back(
+    start: &Arc<FiberInner>,
+    slot: u32,
+    pending: &[Arc<FiberInner>],
+    path: &mut Vec<Arc<FiberInner>>,
+    asked: &mut Vec<u32>,
+) -> bool {
+    // Whatever begins at this service was followed already, and did not lead back.
+    if asked.contains(&slot) {
+        return false;
+    }
+    asked.push(slot);
     for candidate in pending.iter().filter(|it| it.instance.as_ref().is_some_and(|it| it.provides().contains(slot))) {
         if Arc::ptr_eq(candidate, start) {
             return true;
@@ -175,7 +186,7 @@ fn find_back(start: &Arc<FiberInner>, slot: u32, pending: &[Arc<FiberInner>], pa
         }
         path.push(candidate.clone());
         let needs = candidate.instance.iter().flat_map(|it| it.needs().iter());
-        if needs.filter(|it| it.required).any(|it| find_back(start, it.slot, pending, path)) {
+        if needs.filter(|it| it.required).any(|it| find_back(start, it.slot, pending, path, asked)) {
             return true;
         }
         path.pop();

@@ -226,7 +226,8 @@ where
             // SAFETY: written above, dropped once.
             unsafe { at.drop_in_place() };
         }
-        polled
+        // The answer is turned by code of the listener too.
+        polled.map(M::finish)
     });
     match first {
         Ok(Poll::Pending) => Started::Pending(ErasedFuture {
@@ -237,7 +238,7 @@ where
         Ok(Poll::Ready(answer)) => {
             // SAFETY: the block is ours and holds nothing any more.
             unsafe { give_back(free, block, layout) };
-            Started::Ready(M::finish(answer))
+            Started::Ready(answer)
         }
         Err(panic) => Started::Ready(M::panicked(after_panic::<F>(free, block, holds, panic))),
     }
@@ -281,9 +282,8 @@ where
 {
     // SAFETY: by contract; the block never moves.
     let future = unsafe { Pin::new_unchecked(block.cast::<F>().as_mut()) };
-    match guarded(|| future.poll(cx)) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(answer)) => Poll::Ready(M::finish(answer)),
+    match guarded(|| future.poll(cx).map(M::finish)) {
+        Ok(polled) => polled,
         Err(panic) => Poll::Ready(M::panicked(panic)),
     }
 }

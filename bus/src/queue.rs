@@ -90,7 +90,9 @@ impl<E> Queue<E> {
             if self.ended {
                 return Poll::Ready(None);
             }
-            state.reader = Some(cx.waker().clone());
+            let before = state.reader.replace(cx.waker().clone());
+            drop(state);
+            drop(before);
             Poll::Pending
         })
         .await;

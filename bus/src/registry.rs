@@ -83,7 +83,7 @@ impl Registry {
         let descriptor = T::__descriptor();
         let slot = descriptor.slot();
         let key = (slot, context.view().realm(slot));
-        let (provided, adopted) = {
+        let (provided, adopted, replaced) = {
             let mut inner = lock(&self.0);
             let hidden = !context.fiber_inner().is_visible();
             let first = *inner.names.entry(descriptor.name).or_insert((slot, descriptor.type_path));
@@ -106,7 +106,7 @@ impl Registry {
                 .upgrade()
                 .filter(|it| Arc::ptr_eq(&it.owner, context.activation()) && !it.gate().is_closed() && !hidden);
             let id = again.as_ref().map_or(id, |it| it.id);
-            let provided = ProvidedInner::new(context, value, check, again.as_deref(), id);
+            let (provided, replaced) = ProvidedInner::new(context, value, check, again.as_deref(), id);
             let adopted = context.activation().adopt(provided.clone(), || format!("service `{}`", T::NAME));
             if adopted.is_ok() {
                 if let Some(before) = again {
@@ -120,9 +120,10 @@ impl Registry {
                 }
                 inner.last_id = inner.last_id.max(id);
             }
-            (provided, adopted)
+            (provided, adopted, replaced)
         };
-        // What is refused is dropped here, where the provider's code finds no lock held.
+        // What is replaced or refused is dropped here, where the provider's code finds no lock held.
+        drop(replaced);
         adopted?;
         self.changed(&provided, Some(provided.owner.name.clone()));
         Ok(provided)

@@ -307,10 +307,10 @@ where
             }
         };
         let polled = match this.future.as_mut().as_pin_mut() {
-            Some(_) if *this.pending && gate.is_cancelled() => Poll::Ready(Err(call.gone().into())),
+            Some(_) if *this.pending && gate.is_cancelled() => Poll::Ready(Err(call.gone())),
             Some(future) => match pool::guarded(|| future.poll(cx)) {
-                Ok(polled) => polled,
-                Err(text) => Poll::Ready(Err(call.panicked(text.0).into())),
+                Ok(polled) => polled.map(Ok),
+                Err(text) => Poll::Ready(Err(call.panicked(text.0))),
             },
             None => Poll::Pending,
         };
@@ -340,7 +340,8 @@ where
         } else {
             *this.parked = None;
         }
-        polled
+        // Outside the frame, for the conversion is code of the service and may panic.
+        polled.map(|answer| answer.unwrap_or_else(|error| Err(error.into())))
     }
 }
 
@@ -386,18 +387,20 @@ pub struct ProvidedInner {
 }
 
 impl ProvidedInner {
+    /// The provision, and the value it took the place of.
     pub(crate) fn new<T: Service + ?Sized>(
         context: &Context,
         value: Arc<T>,
         check: Option<Check>,
         again: Option<&ProvidedInner>,
         id: u64,
-    ) -> Arc<Self> {
+    ) -> (Arc<Self>, Option<Arc<T>>) {
         let descriptor = T::__descriptor();
         let bus = context.bus().clone();
+        let mut replaced = None;
         let (shared, guard): (Arc<dyn Erased>, Arc<dyn Erased>) = match again {
             Some(before) => {
-                *before.shared::<T>().value.write().unwrap_or_else(PoisonError::into_inner) = value;
+                replaced = Some(before.replace::<T>(value));
                 (before.shared.clone(), before.guard.clone())
             }
             None => {
@@ -411,7 +414,7 @@ impl ProvidedInner {
                 (shared.clone(), Arc::new(Guard(T::__guard(ServiceCell(shared)))))
             }
         };
-        Arc::new_cyclic(|me| Self {
+        let provided = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             place: AtomicU32::new(NOWHERE),
             id,
@@ -428,7 +431,8 @@ impl ProvidedInner {
             replaced: AtomicBool::new(false),
             revived: AtomicBool::new(false),
             withdrawn: Latch::default(),
-        })
+        });
+        (provided, replaced)
     }
 
     fn shared<T: Service + ?Sized>(&self) -> &Shared<T> {
@@ -439,9 +443,12 @@ impl ProvidedInner {
     }
 
     pub(crate) fn set<T: Service + ?Sized>(&self, value: Arc<T>) {
-        let old =
-            std::mem::replace(&mut *self.shared::<T>().value.write().unwrap_or_else(PoisonError::into_inner), value);
-        drop(old);
+        drop(self.replace::<T>(value));
+    }
+
+    /// Stores a value; the caller drops the one before, where its code finds no lock held.
+    fn replace<T: Service + ?Sized>(&self, value: Arc<T>) -> Arc<T> {
+        std::mem::replace(&mut *self.shared::<T>().value.write().unwrap_or_else(PoisonError::into_inner), value)
     }
 
     pub(crate) fn gate(&self) -> &Gate {

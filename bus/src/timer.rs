@@ -265,6 +265,9 @@ impl<A: Send + 'static> Throttle<A> {
     pub fn call(&self, arguments: A) {
         let paced = &self.0;
         let now = paced.context.bus().seams.clock.monotonic();
+        // Declared before the lock, so that it is dropped after it: its own code may ask again.
+        let dropped;
+        let mut refused = None;
         let mut state = lock(&paced.state);
         let delay = match paced.pace {
             Pace::Debounce => {
@@ -295,7 +298,7 @@ impl<A: Send + 'static> Throttle<A> {
         if state.disposed {
             return;
         }
-        state.waiting = Some(arguments);
+        dropped = state.waiting.replace(arguments);
         if state.timer.as_ref().is_some_and(|it| !it.0.is_finished()) {
             return;
         }
@@ -322,15 +325,20 @@ impl<A: Send + 'static> Throttle<A> {
         match task {
             Ok(task) => state.timer = Some(Timer(task)),
             // The plugin is gone: nothing is left for later.
-            Err(_) => state.waiting = None,
+            Err(_) => refused = state.waiting.take(),
         }
+        drop(state);
+        drop((dropped, refused));
     }
 
     /// Drops the call that waits for the end of the period, and lets none wait any more.
     pub fn dispose(&self) {
-        let mut state = lock(&self.0.state);
-        state.disposed = true;
-        state.waiting = None;
-        state.stop_timer();
+        let waiting = {
+            let mut state = lock(&self.0.state);
+            state.disposed = true;
+            state.stop_timer();
+            state.waiting.take()
+        };
+        drop(waiting);
     }
 }

@@ -7,6 +7,7 @@ use crate::event::{Dispatches, Event, verb};
 use crate::fault::{Cause, ListenerError, ListenerErrors};
 use crate::hook::Claim;
 use crate::listen::Call;
+use crate::pool;
 
 /// Runs the listeners in order until `each` has enough.
 #[inline]
@@ -114,7 +115,11 @@ where
             next
         };
         match next {
-            Some(Queued { event, plugin, .. }) => emit_now(Emitter { plugin: &plugin, ..emitter }, &event),
+            Some(Queued { event, plugin, .. }) => {
+                emit_now(Emitter { plugin: &plugin, ..emitter }, &event);
+                // A panic in it must not keep what waits from being delivered; the panic hook has seen it.
+                drop(pool::guarded(|| drop(event)));
+            }
             None => return,
         }
     }
