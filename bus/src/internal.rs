@@ -22,6 +22,7 @@ use crate::service::{AnyService, ServiceDescriptor};
 /// - Cancelled by: nothing.
 #[derive(Debug, linn_bus_macros::Event)]
 #[event(name = "internal/plugin", mode = Emit)]
+#[non_exhaustive]
 pub struct InternalPlugin {
     /// The fiber.
     pub fiber: Fiber,
@@ -36,6 +37,7 @@ pub struct InternalPlugin {
 /// - Cancelled by: nothing.
 #[derive(Debug, linn_bus_macros::Event)]
 #[event(name = "internal/status", mode = Emit)]
+#[non_exhaustive]
 pub struct InternalStatus {
     /// The fiber.
     pub fiber: Fiber,
@@ -54,6 +56,7 @@ pub struct InternalStatus {
 /// - Cancelled by: nothing.
 #[derive(Debug, linn_bus_macros::Event)]
 #[event(name = "internal/service", mode = Emit)]
+#[non_exhaustive]
 pub struct InternalService {
     /// The service.
     pub service: &'static ServiceDescriptor,
@@ -141,6 +144,7 @@ impl std::fmt::Debug for InternalUpdate {
 /// - Cancelled by: dropping the lookup.
 #[derive(Debug, linn_bus_macros::Event)]
 #[event(name = "internal/get", mode = Waterfall, output = Option<AnyService>)]
+#[non_exhaustive]
 pub struct InternalGet {
     /// The service asked for.
     pub service: &'static ServiceDescriptor,
@@ -157,6 +161,7 @@ pub struct InternalGet {
 /// - Cancelled by: dropping the call.
 #[derive(Debug, linn_bus_macros::Event)]
 #[event(name = "internal/set", mode = Waterfall, output = bool)]
+#[non_exhaustive]
 pub struct InternalSet {
     /// The service.
     pub service: &'static ServiceDescriptor,
@@ -174,6 +179,7 @@ pub struct InternalSet {
 /// - Cancelled by: nothing.
 #[derive(Debug, linn_bus_macros::Event)]
 #[event(name = "internal/listener", mode = Bail, output = Listener)]
+#[non_exhaustive]
 pub struct InternalListener {
     /// The event listened to.
     pub event: &'static EventDescriptor,
@@ -196,6 +202,7 @@ pub struct InternalListener {
 /// - Cancelled by: nothing.
 #[derive(Debug, linn_bus_macros::Event)]
 #[event(name = "internal/fault", mode = Emit)]
+#[non_exhaustive]
 pub struct InternalFault {
     /// What failed, with the plugin's name.
     pub error: ListenerError,
