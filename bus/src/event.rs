@@ -318,8 +318,8 @@ pub struct EventSlot {
 }
 
 impl EventSlot {
-    pub const fn new(descriptor: &'static EventDescriptor) -> Self {
-        Self { slot: Slot::new(), descriptor }
+    pub const fn of<E: Event>(descriptor: &'static EventDescriptor) -> Self {
+        Self { slot: Slot::of::<E>(), descriptor }
     }
 
     pub fn descriptor(&self) -> &'static EventDescriptor {

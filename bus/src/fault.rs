@@ -507,6 +507,11 @@ pub enum DisposeProblem {
         /// Its error.
         cause: Fault,
     },
+    /// The executor of the root dropped the task that tears the plugin down; nothing more of it will be.
+    ExecutorEnded {
+        /// Name of the plugin.
+        plugin: Arc<str>,
+    },
     /// An asynchronous disposer did not end within the grace period and was dropped.
     DisposerTimeout {
         /// Name of the plugin that owns it.
@@ -541,6 +546,12 @@ impl fmt::Display for DisposeProblem {
             }
             Self::Disposer { plugin, label, cause } => {
                 write!(f, "disposer `{label}` of plugin `{plugin}` failed: {cause}")
+            }
+            Self::ExecutorEnded { plugin } => {
+                write!(
+                    f,
+                    "the executor ended before plugin `{plugin}` was torn down; dispose of the root before its runtime"
+                )
             }
             Self::DisposerTimeout { plugin, label } => {
                 write!(f, "disposer `{label}` of plugin `{plugin}` did not end within the grace period and was dropped")

@@ -208,6 +208,8 @@ pub(crate) struct Life {
     pub(crate) driving: bool,
     /// Something changed while it was driven.
     pub(crate) again: bool,
+    /// The executor dropped that task: nothing will happen any more.
+    pub(crate) abandoned: bool,
     pub(crate) rest: Seldom,
 }
 
@@ -432,6 +434,7 @@ impl Life {
             disposed: false,
             driving: false,
             again: false,
+            abandoned: false,
             rest: Seldom::default(),
         }
     }

@@ -1,27 +1,34 @@
 //! Names turned into small numbers, once a process: the only process-wide state of the bus.
 //!
-//! A number stands for a (name, digest) pair, so two copies of one event or service share it and two different ones never do.
+//! A number stands for one type: its name and the digest of its declaration, and the identity the compiler gave it. The
+//! digest alone would not do, for a macro can declare two types with one text at one place.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-static TABLE: LazyLock<Mutex<HashMap<(&'static str, u64), u32>>> = LazyLock::new(Mutex::default);
+type Key = (&'static str, u64, TypeId);
+
+static TABLE: LazyLock<Mutex<HashMap<Key, u32>>> = LazyLock::new(Mutex::default);
 
 /// A number that is looked up at its first use and then read with one relaxed load.
 #[derive(Debug)]
-pub(crate) struct Slot(AtomicU32);
+pub(crate) struct Slot {
+    number: AtomicU32,
+    of: TypeId,
+}
 
 const UNKNOWN: u32 = u32::MAX;
 
 impl Slot {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU32::new(UNKNOWN))
+    pub(crate) const fn of<T: ?Sized + 'static>() -> Self {
+        Self { number: AtomicU32::new(UNKNOWN), of: TypeId::of::<T>() }
     }
 
     #[inline(always)]
     pub(crate) fn get(&self, name: &'static str, digest: u64) -> u32 {
-        let number = self.0.load(Ordering::Relaxed);
+        let number = self.number.load(Ordering::Relaxed);
         if number != UNKNOWN { number } else { self.look_up(name, digest) }
     }
 
@@ -29,8 +36,8 @@ impl Slot {
     fn look_up(&self, name: &'static str, digest: u64) -> u32 {
         let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
         let next = u32::try_from(table.len()).expect("fewer than 2^32 declared events and services");
-        let number = *table.entry((name, digest)).or_insert(next);
-        self.0.store(number, Ordering::Relaxed);
+        let number = *table.entry((name, digest, self.of)).or_insert(next);
+        self.number.store(number, Ordering::Relaxed);
         number
     }
 }
@@ -62,10 +69,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_shared_by_copies_and_not_by_namesakes() {
-        let (one, copy, namesake) = (Slot::new(), Slot::new(), Slot::new());
-        assert_eq!(one.get("intern/x", 1), copy.get("intern/x", 1));
-        assert_ne!(one.get("intern/x", 1), namesake.get("intern/x", 2));
+    fn a_slot_is_that_of_one_type_with_one_declaration() {
+        let (one, again, other) = (Slot::of::<u8>(), Slot::of::<u8>(), Slot::of::<u16>());
+        assert_eq!(one.get("intern/x", 1), again.get("intern/x", 1));
+        assert_ne!(one.get("intern/x", 1), other.get("intern/x", 1));
+        assert_ne!(one.get("intern/x", 1), Slot::of::<u8>().get("intern/x", 2));
     }
 
     #[test]

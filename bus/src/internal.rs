@@ -101,7 +101,7 @@ static UPDATE: EventDescriptor = event_descriptor(EventParts {
     line: line!(),
     column: column!(),
 });
-static UPDATE_SLOT: EventSlot = EventSlot::new(&UPDATE);
+static UPDATE_SLOT: EventSlot = EventSlot::of::<InternalUpdate>(&UPDATE);
 
 // Written out because no other event has its scope rule.
 // SAFETY: the slot is that of this type alone.

@@ -25,6 +25,35 @@ enum Step {
     Rest,
 }
 
+/// The task that drives a fiber. When its executor drops it, nobody waits for the fiber in vain.
+struct Driver {
+    fiber: Arc<FiberInner>,
+    done: bool,
+}
+
+impl Driver {
+    async fn drive(mut self) {
+        self.fiber.drive().await;
+        self.done = true;
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let fiber = &self.fiber;
+        {
+            let mut life = lock(&fiber.life);
+            life.driving = false;
+            life.abandoned = true;
+            life.rest.problems = vec![DisposeProblem::ExecutorEnded { plugin: fiber.name.clone() }];
+        }
+        fiber.bus.rows.wake();
+    }
+}
+
 impl FiberInner {
     /// Sees to it that somebody looks at where the fiber should be.
     pub(crate) fn kick(self: &Arc<Self>) {
@@ -39,7 +68,8 @@ impl FiberInner {
             }
             life.driving = true;
         }
-        self.bus.seams.executor.spawn(Box::pin(self.clone().drive()));
+        let driver = Driver { fiber: self.clone(), done: false };
+        self.bus.seams.executor.spawn(Box::pin(driver.drive()));
     }
 
     pub(crate) fn request_restart(self: &Arc<Self>) -> Result<(), BusError> {
@@ -161,7 +191,8 @@ impl FiberInner {
         Some(Epoch { generation, providers })
     }
 
-    async fn drive(self: Arc<Self>) {
+    async fn drive(self: &Arc<Self>) {
+        lock(&self.life).abandoned = false;
         loop {
             lock(&self.life).again = false;
             let wanted = self.wanted();
@@ -186,7 +217,7 @@ impl FiberInner {
                 Step::Vanish => {
                     self.set_state(FiberState::Disposed);
                     self.leave_owner();
-                    self.bus.registry.forget_dependant(&self);
+                    self.bus.registry.forget_dependant(self);
                     self.bus.delist(self.id);
                     lock(&self.life).driving = false;
                     self.bus.rows.wake();
@@ -379,6 +410,9 @@ impl FiberInner {
 
     fn is_down(&self, generation: u64) -> bool {
         let life = lock(&self.life);
+        if life.abandoned {
+            return true;
+        }
         if self.parent.is_some() {
             life.state == FiberState::Disposed && !life.driving
         } else {

@@ -123,7 +123,7 @@ pub struct ServiceParts {
 }
 
 #[doc(hidden)]
-pub const fn service_descriptor(parts: ServiceParts) -> ServiceDescriptor {
+pub const fn service_descriptor<T: Service + ?Sized>(parts: ServiceParts) -> ServiceDescriptor {
     let mut digest = intern::mix_str(parts.tokens, parts.name);
     digest = intern::mix_str(digest, parts.type_path);
     digest = intern::mix_str(digest, parts.version);
@@ -136,7 +136,7 @@ pub const fn service_descriptor(parts: ServiceParts) -> ServiceDescriptor {
         version: parts.version,
         methods: parts.methods,
         digest,
-        slot: ServiceSlot(Slot::new()),
+        slot: ServiceSlot(Slot::of::<T>()),
     }
 }
 

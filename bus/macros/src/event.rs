@@ -83,7 +83,7 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
                             line: ::core::line!(),
                             column: ::core::column!(),
                         });
-                    static SLOT: #bus::__private::EventSlot = #bus::__private::EventSlot::new(&DESCRIPTOR);
+                    static SLOT: #bus::__private::EventSlot = #bus::__private::EventSlot::of::<#ty>(&DESCRIPTOR);
                     &SLOT
                 }
 

@@ -121,7 +121,7 @@ fn expand_service(args: TokenStream, item: TokenStream) -> syn::Result<TokenStre
 
                 fn __descriptor() -> &'static #bus::ServiceDescriptor {
                     static DESCRIPTOR: #bus::ServiceDescriptor =
-                        #bus::__private::service_descriptor(#bus::__private::ServiceParts {
+                        #bus::__private::service_descriptor::<dyn #ty>(#bus::__private::ServiceParts {
                             name: #name,
                             docs: #docs,
                             type_path: ::core::concat!(::core::module_path!(), "::", #ty_name),
