@@ -667,7 +667,8 @@ impl Context {
         self.bus().registry.provide(self, value, None).map(Provided::new)
     }
 
-    /// [`provide`](Self::provide) to those whose context passes `check`; for everybody else the service is absent.
+    /// [`provide`](Self::provide) to those whose context passes `check`; for everybody else, and for the check itself, the
+    /// service is absent.
     /// [`Provided::notify`] has it asked again.
     ///
     /// # Errors

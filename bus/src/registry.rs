@@ -345,7 +345,18 @@ impl ProvidedInner {
         let Some(check) = &self.check else { return true };
         let activation = fiber.activation().unwrap_or_else(|| crate::fiber::Activation::new(fiber));
         let context = Context::new(fiber.clone(), activation, fiber.view.clone());
-        crate::pool::guarded(|| check(&context)).unwrap_or(false)
+        // A check that looks for its own service would ask itself for ever: inside it the service is absent.
+        let me = std::thread::current().id();
+        {
+            let mut asking = lock(&self.asking);
+            if asking.contains(&me) {
+                return false;
+            }
+            asking.push(me);
+        }
+        let admitted = crate::pool::guarded(|| check(&context)).unwrap_or(false);
+        lock(&self.asking).retain(|it| *it != me);
+        admitted
     }
 
     fn wing(&self) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::task::{Context as TaskContext, Poll};
 
 use pin_project_lite::pin_project;
@@ -378,6 +378,8 @@ pub struct ProvidedInner {
     shared: Arc<dyn Erased>,
     guard: Arc<dyn Erased>,
     pub(crate) check: Option<Check>,
+    /// Threads that run the check now.
+    pub(crate) asking: Mutex<Vec<std::thread::ThreadId>>,
     pub(crate) withdrawing: AtomicBool,
     /// Replaced by a version that was switched in, and counted as draining since then.
     pub(crate) replaced: AtomicBool,
@@ -427,6 +429,7 @@ impl ProvidedInner {
             shared,
             guard,
             check,
+            asking: Mutex::default(),
             withdrawing: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
             revived: AtomicBool::new(false),

@@ -234,6 +234,15 @@ fn sv_16_a_check_decides_who_has_the_service() {
     });
 }
 
+#[test]
+fn sv_16_a_check_that_looks_for_its_own_service_finds_it_absent() {
+    run(async |root| {
+        root.provide_if::<dyn Foo>(Arc::new(FooIs(1)), |ctx| ctx.get::<dyn Foo>().is_none()).unwrap();
+        assert!(root.get::<dyn Foo>().is_some());
+        assert!(root.get::<dyn Foo>().is_some(), "and the next to ask is asked anew");
+    });
+}
+
 /// What the check refuses is absent on every way to it, and a check that panics refuses.
 #[test]
 fn sv_16_a_refused_service_is_absent_however_it_is_asked_for() {
