@@ -244,6 +244,12 @@ impl Bus {
     }
 }
 
+impl Drop for Bus {
+    fn drop(&mut self) {
+        self.rows.give_up();
+    }
+}
+
 struct ParkedCall {
     waker: Waker,
     gate: usize,

@@ -307,6 +307,8 @@ pub(crate) struct Rows {
     waiters: Mutex<(u64, Vec<Waiter>)>,
     retired: Mutex<Vec<Arc<dyn Retired>>>,
     asymmetric: bool,
+    /// The bus is gone: no thread is inside it, and those that were give their rows up.
+    gone: AtomicBool,
 }
 
 impl std::fmt::Debug for Rows {
@@ -362,6 +364,7 @@ impl Rows {
             waiters: Mutex::default(),
             retired: Mutex::default(),
             asymmetric: membarrier::register(),
+            gone: AtomicBool::new(false),
         })
     }
 
@@ -386,7 +389,7 @@ impl Rows {
             let row = match mine.iter().find(|(rows, _)| Arc::ptr_eq(rows, self)) {
                 Some((_, row)) => row.clone(),
                 None => {
-                    mine.retain(|(rows, _)| Arc::strong_count(rows) > 1);
+                    mine.retain(|(rows, _)| !rows.gone.load(Ordering::Acquire));
                     let row = self.claim_row();
                     mine.push((self.clone(), row.clone()));
                     row
@@ -406,6 +409,11 @@ impl Rows {
         let me = this_thread();
         let own = lock(&self.rows).iter().find(|row| row.owner.load(Ordering::Relaxed) == me).cloned();
         own.unwrap_or_else(|| self.claim_row())
+    }
+
+    /// Lets threads forget their rows, at the end of the bus.
+    pub(crate) fn give_up(&self) {
+        self.gone.store(true, Ordering::Release);
     }
 
     /// A row of its own for the caller: a free one or a new one.

@@ -254,6 +254,42 @@ fn threads_that_end_give_their_rows_back() {
     runtime.block_on(root.fiber().dispose()).unwrap();
 }
 
+#[test]
+fn threads_that_outlive_many_buses_forget_their_rows() {
+    let _alone = alone();
+    // Two threads have been inside every bus, so neither is the last to know of it.
+    let (to_other, from_here) = std::sync::mpsc::channel::<Context>();
+    let (to_here, from_other) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            for ctx in from_here {
+                ctx.emit(&Tell);
+                drop(ctx);
+                to_here.send(()).unwrap();
+            }
+        });
+        let visit = || {
+            let runtime = TestRuntime::new();
+            let root = runtime.root();
+            root.on(|_: &Tell| {}).unwrap();
+            root.emit(&Tell);
+            to_other.send(root.context().clone()).unwrap();
+            from_other.recv().unwrap();
+            runtime.block_on(root.fiber().dispose()).unwrap();
+        };
+        for _ in 0..10 {
+            visit();
+        }
+        let before = live_everywhere();
+        for _ in 0..100 {
+            visit();
+        }
+        let grown = live_everywhere() - before;
+        drop(to_other);
+        assert!(grown < 16 * 1_024, "{grown} bytes more after 100 buses");
+    });
+}
+
 /// Emits when its thread ends.
 struct LastWords(Context);
 
