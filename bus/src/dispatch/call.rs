@@ -41,10 +41,16 @@ impl<'a> Turn<'a> {
     }
 
     /// Has the frame name `gate`, closed or not.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, gate: &'a Gate) {
+        if !self.inside.is_some_and(|(_, inside)| std::ptr::eq(inside, gate)) {
+            self.change(gate);
+        }
+    }
+
+    #[inline]
+    fn change(&mut self, gate: &'a Gate) {
         let depth = match self.inside {
-            Some((_, inside)) if std::ptr::eq(inside, gate) => return,
             Some((depth, inside)) => {
                 let ended = self.count(inside);
                 self.row.move_on(&self.bus.rows, depth, gate);
