@@ -291,10 +291,8 @@ pub struct EventParts {
 
 #[doc(hidden)]
 pub const fn event_descriptor(parts: EventParts) -> EventDescriptor {
-    let mut digest = intern::mix_str(parts.tokens, parts.name);
-    digest = intern::mix_str(digest, parts.type_path);
-    digest = intern::mix_str(digest, parts.version);
-    digest = intern::mix(digest, ((parts.line as u64) << 32) | parts.column as u64);
+    let place = ((parts.line as u64) << 32) | parts.column as u64;
+    let digest = intern::digest(parts.tokens, [parts.name, parts.type_path, parts.version], place);
     EventDescriptor {
         name: parts.name,
         mode: parts.mode,

@@ -42,8 +42,14 @@ impl Slot {
     }
 }
 
+/// Digest of a declaration: its tokens, its names, and its place in the source.
+pub(crate) const fn digest(tokens: u64, names: [&str; 3], place: u64) -> u64 {
+    let [name, type_path, version] = names;
+    mix(mix_str(mix_str(mix_str(tokens, name), type_path), version), place)
+}
+
 /// FNV-1a over the bytes of `value`.
-pub(crate) const fn mix(mut hash: u64, value: u64) -> u64 {
+const fn mix(mut hash: u64, value: u64) -> u64 {
     let bytes = value.to_le_bytes();
     let mut i = 0;
     while i < bytes.len() {
@@ -54,7 +60,7 @@ pub(crate) const fn mix(mut hash: u64, value: u64) -> u64 {
 }
 
 /// FNV-1a over `text`, closed with its length so that neighbours cannot run together.
-pub(crate) const fn mix_str(mut hash: u64, text: &str) -> u64 {
+const fn mix_str(mut hash: u64, text: &str) -> u64 {
     let bytes = text.as_bytes();
     let mut i = 0;
     while i < bytes.len() {

@@ -124,10 +124,8 @@ pub struct ServiceParts {
 
 #[doc(hidden)]
 pub const fn service_descriptor<T: Service + ?Sized>(parts: ServiceParts) -> ServiceDescriptor {
-    let mut digest = intern::mix_str(parts.tokens, parts.name);
-    digest = intern::mix_str(digest, parts.type_path);
-    digest = intern::mix_str(digest, parts.version);
-    digest = intern::mix(digest, ((parts.line as u64) << 32) | parts.column as u64);
+    let place = ((parts.line as u64) << 32) | parts.column as u64;
+    let digest = intern::digest(parts.tokens, [parts.name, parts.type_path, parts.version], place);
     ServiceDescriptor {
         name: parts.name,
         docs: parts.docs,
