@@ -15,7 +15,7 @@ const MODES: [&str; 5] = ["Emit", "Bail", "Serial", "Parallel", "Waterfall"];
 const NAME: NameRule = NameRule {
     of: "event",
     separators: &['/'],
-    words: "use lower-case letters, digits and `-`, with `/` between area and name",
+    words: "use lower-case letters, digits and `-`, in segments separated by `/`",
     example: "tools/pre-execute",
 };
 

@@ -5,7 +5,7 @@ use linn_bus::Event;
 struct Nothing;
 
 #[derive(Event)]
-#[event(name = "UI Name", mode = Emit)] //~ use lower-case letters, digits and `-`, with `/` between area and name
+#[event(name = "UI Name", mode = Emit)] //~ use lower-case letters, digits and `-`, in segments separated by `/`
 struct BadName;
 
 #[derive(Event)]
