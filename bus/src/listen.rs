@@ -692,4 +692,14 @@ macro_rules! listener {
             |closure, event, next, starter| starter.run(|| closure(event, next)),
         )
     };
+    (async |$($rest:tt)*) => {
+        ::core::compile_error!(
+            "write `async move`: a listener outlives what is around it, so `listener!(async move |e: &E| ..)` takes it along"
+        )
+    };
+    ($($other:tt)*) => {
+        ::core::compile_error!(
+            "`listener!` takes an async closure with the types written out: `listener!(async move |e: &E| ..)`, in a waterfall `listener!(async move |e: &E, next: Next<'_, E>| ..)`; a closure that is not async goes to `on` as it is"
+        )
+    };
 }
