@@ -26,6 +26,7 @@ pub struct Elapsed {
 }
 
 /// Future of [`Context::sleep`].
+#[must_use = "nobody waits until this is awaited: `ctx.sleep(..).await`"]
 pub struct Sleep {
     timer: BoxFuture<'static, ()>,
     ended: BoxFuture<'static, ()>,
