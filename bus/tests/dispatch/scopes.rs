@@ -112,12 +112,6 @@ struct Agent {
     name: String,
 }
 
-impl<'k> linn_bus::__private::SubjectOf<'k> for &'k Agent {
-    fn subject_of(self) -> Option<&'k ScopeKey> {
-        Some(&self.key)
-    }
-}
-
 #[derive(Event)]
 #[event(name = "scopes/render", mode = Waterfall, output = String, subject = self.agent.key)]
 struct Render {
