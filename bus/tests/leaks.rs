@@ -48,7 +48,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of this thread, for tests that need no other.
+/// Bytes of this thread, for tests that need no other; that of a watched runtime frees some that this one took.
 fn live() -> isize {
     LIVE_HERE.get()
 }
@@ -186,7 +186,7 @@ fn scopes_that_hear_of_after_their_end_leave_nothing() {
 fn a_disposed_root_that_is_dropped_frees_everything() {
     let _alone = alone();
     let life = || {
-        let runtime = TestRuntime::new();
+        let runtime = TestRuntime::unwatched();
         let root = runtime.root();
         runtime.block_on(async {
             let fiber = mount(&root);
@@ -210,7 +210,7 @@ fn a_disposed_root_that_is_dropped_frees_everything() {
 fn a_root_that_is_dropped_takes_everything_along() {
     let _alone = alone();
     let life = || {
-        let runtime = TestRuntime::new();
+        let runtime = TestRuntime::unwatched();
         let root = runtime.root();
         runtime.block_on(async {
             let fiber = mount(&root);

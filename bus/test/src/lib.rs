@@ -17,6 +17,7 @@ mod leak;
 mod record;
 mod recorder;
 mod runtime;
+mod watchdog;
 
 pub use expect::{Expected, Watch};
 pub use leak::leak_check;

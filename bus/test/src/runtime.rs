@@ -13,14 +13,17 @@ use std::time::{Duration, SystemTime};
 
 use linn_bus::{BoxFuture, Clock, Executor, Grace, Root, Seams, SeededIds};
 
+use crate::watchdog::{PATIENCE, Steps, watched};
+
 /// Executor and clock in one. Clone it to keep a handle beside the root.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct TestRuntime(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     woken: Condvar,
+    /// How long one poll may take; `None` for as long as it likes.
+    patience: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -94,10 +97,25 @@ impl Wake for TaskWaker {
     }
 }
 
+impl Default for TestRuntime {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl TestRuntime {
     /// A runtime at time zero.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_patience(Some(PATIENCE))
+    }
+
+    /// [`new`](Self::new), for a test that may keep its thread busy for longer than 10 s at a time.
+    pub fn unwatched() -> Self {
+        Self::with_patience(None)
+    }
+
+    pub(crate) fn with_patience(patience: Option<Duration>) -> Self {
+        Self(Arc::new(Shared { state: Mutex::default(), woken: Condvar::new(), patience }))
     }
 
     /// The seams of this runtime; ids come from the seed 0.
@@ -121,12 +139,26 @@ impl TestRuntime {
     ///
     /// When nothing can run, no timer is left, and no other thread wakes anything for 10 s: the test waits for something
     /// that will not happen.
+    ///
+    /// # Aborts
+    ///
+    /// When a task has kept the thread for 10 s of real time, as a synchronous listener does that blocks on a disposal: no
+    /// task can run then, so nothing will end it. A message with the name of the test goes to the standard error first.
+    /// [`unwatched`](Self::unwatched) turns that off.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        match self.0.patience {
+            Some(patience) => watched(patience, |steps| self.turn_until_ready(future, steps)),
+            None => self.turn_until_ready(future, &Steps::default()),
+        }
+    }
+
+    fn turn_until_ready<T>(&self, future: impl Future<Output = T>, steps: &Steps) -> T {
         let mut future = std::pin::pin!(future);
         let main = self.waker(MAIN);
         self.0.state().ready.push_back(MAIN);
         loop {
             let Some(task) = self.next_ready() else { continue };
+            let _step = steps.begin();
             if task == MAIN {
                 if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&main)) {
                     return value;
@@ -344,7 +376,7 @@ impl Drop for Timer {
     }
 }
 
-/// Runs an asynchronous test on a bus of its own.
+/// Runs an asynchronous test on a bus of its own, by [`TestRuntime::block_on`].
 ///
 /// ```
 /// use linn_bus::Event;
