@@ -1,32 +1,56 @@
 //! Dispatch against a plain `Vec`: random programs do the same on a bus and on a list, and hear the same.
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use linn_bus::{Context, Event, FiberState, Listener, Root, Scope, ScopeKey};
+use linn_bus::{Context, Event, FiberState, Listener, ListenerError, Next, Root, Scope, ScopeKey, listener};
 use proptest::prelude::*;
 
-/// Everybody who hears it writes down their number.
-#[derive(Event)]
-#[event(name = "model/tell", mode = Emit, subject = key)]
-struct Tell {
+/// What an event of any mode is about, and the numbers of those who heard it.
+#[derive(Default)]
+struct Told {
     key: Option<ScopeKey>,
     heard: Mutex<Vec<usize>>,
 }
 
-/// As [`Tell`]; whoever is told to answers.
 #[derive(Event)]
-#[event(name = "model/ask", mode = Bail, output = usize, subject = key)]
-struct Ask {
-    key: Option<ScopeKey>,
-    heard: Mutex<Vec<usize>>,
+#[event(name = "model/emit", mode = Emit, subject = self.0.key)]
+struct Emitted(Told);
+
+#[derive(Event)]
+#[event(name = "model/bail", mode = Bail, output = usize, subject = self.0.key)]
+struct Bailed(Told);
+
+#[derive(Event)]
+#[event(name = "model/serial", mode = Serial, output = usize, subject = self.0.key)]
+struct Awaited(Told);
+
+#[derive(Event)]
+#[event(name = "model/parallel", mode = Parallel, subject = self.0.key)]
+struct Together(Told);
+
+#[derive(Event)]
+#[event(name = "model/waterfall", mode = Waterfall, output = Option<usize>, subject = self.0.key)]
+struct Wrapped(Told);
+
+/// The five events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Emitted,
+    Bailed,
+    Awaited,
+    Together,
+    Wrapped,
 }
+
+const KINDS: [Kind; 5] = [Kind::Emitted, Kind::Bailed, Kind::Awaited, Kind::Together, Kind::Wrapped];
 
 /// Where listeners come from: the root, one of two scopes, or one of three plugins.
 const SCOPES: usize = 2;
 const OWNERS: usize = 1 + SCOPES + 3;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Options {
     owner: usize,
     first: bool,
@@ -34,34 +58,45 @@ struct Options {
     global: bool,
     /// Registers another listener, with the root, whenever it hears something.
     nests: bool,
+    /// Disposes the listener with this number, which may be itself, whenever it hears something.
+    disposes: Option<usize>,
+    /// Answers with its number, where one answer is enough.
     answers: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Step {
     On(Options),
-    /// Disposes the listener with this number, modulo how many there are.
+    /// Disposes the listener with this number, modulo how many there were so far.
     Off(usize),
     /// Disposes the owner, if it is not the root; mounts it again if it is gone.
     Toggle(usize),
-    Emit(Option<usize>),
-    Bail(Option<usize>),
+    /// Dispatches something about a scope, or about none.
+    Dispatch(Kind, Option<usize>),
 }
 
 fn options() -> impl Strategy<Value = Options> {
     let flag = || prop::bool::weighted(0.25);
-    (0..OWNERS, flag(), flag(), flag(), prop::bool::weighted(0.1), flag())
-        .prop_map(|(owner, first, once, global, nests, answers)| Options { owner, first, once, global, nests, answers })
+    let disposes = prop::option::weighted(0.3, 0_usize..128);
+    (0..OWNERS, flag(), flag(), flag(), prop::bool::weighted(0.1), disposes, flag()).prop_map(
+        |(owner, first, once, global, nests, disposes, answers)| Options {
+            owner,
+            first,
+            once,
+            global,
+            nests,
+            disposes,
+            answers,
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let about = || prop::option::of(0..SCOPES);
     prop_oneof![
         5 => options().prop_map(Step::On),
-        2 => (0_usize..64).prop_map(Step::Off),
+        2 => (0_usize..128).prop_map(Step::Off),
         1 => (0..OWNERS).prop_map(Step::Toggle),
-        3 => about().prop_map(Step::Emit),
-        3 => about().prop_map(Step::Bail),
+        8 => (prop::sample::select(&KINDS[..]), prop::option::of(0..SCOPES)).prop_map(|(it, about)| Step::Dispatch(it, about)),
     ]
 }
 
@@ -72,13 +107,7 @@ struct Entry {
     options: Options,
     /// Place of the owner among what the root mounted; the root itself is before all of them.
     place: usize,
-    event: Heard,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heard {
-    Tell,
-    Ask,
+    kind: Kind,
 }
 
 #[derive(Default)]
@@ -90,36 +119,47 @@ struct Model {
 }
 
 impl Model {
-    /// Who hears a dispatch, in order; registers and removes what that does.
-    fn dispatch(&mut self, event: Heard, about: Option<usize>) -> (Vec<usize>, Option<usize>) {
+    fn add(&mut self, options: Options, kind: Kind) {
+        self.entries.push(Entry { number: self.next, options, place: self.places[options.owner], kind });
+        self.next += 1;
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, number: usize) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|it| it.number != number);
+        self.entries.len() < before
+    }
+
+    /// Who hears a dispatch, in order, and the answer; registers and removes what that does.
+    fn dispatch(&mut self, kind: Kind, about: Option<usize>) -> (Vec<usize>, Option<usize>) {
         let hears = |it: &&Entry| {
             let in_scope = (1..=SCOPES).contains(&it.options.owner) && !it.options.global;
-            it.event == event && (!in_scope || about == Some(it.options.owner - 1))
+            it.kind == kind && (!in_scope || about == Some(it.options.owner - 1))
         };
         let mut hearing: Vec<Entry> = self.entries.iter().filter(hears).cloned().collect();
         // Registration order within an owner is the order of the list.
         hearing.sort_by_key(|it| (!it.options.first, it.place));
-        let (mut heard, mut answer) = (Vec::new(), None);
-        for entry in hearing {
-            heard.push(entry.number);
-            if entry.options.once {
-                self.entries.retain(|it| it.number != entry.number);
+        let mut heard = Vec::new();
+        for Entry { number, options, .. } in hearing {
+            if !self.entries.iter().any(|it| it.number == number) {
+                continue;
             }
-            if entry.options.nests {
-                self.nest(event);
+            heard.push(number);
+            if options.once {
+                self.remove(number);
             }
-            if event == Heard::Ask && entry.options.answers {
-                answer = Some(entry.number);
-                break;
+            if options.nests {
+                self.add(Options::default(), kind);
+            }
+            if let Some(other) = options.disposes {
+                self.remove(other);
+            }
+            if options.answers && !matches!(kind, Kind::Emitted | Kind::Together) {
+                return (heard, Some(number));
             }
         }
-        (heard, answer)
-    }
-
-    fn nest(&mut self, event: Heard) {
-        let options = Options { owner: 0, first: false, once: false, global: false, nests: false, answers: false };
-        self.entries.push(Entry { number: self.next, options, place: 0, event });
-        self.next += 1;
+        (heard, None)
     }
 }
 
@@ -128,10 +168,11 @@ struct Bus {
     root: Root,
     scopes: Vec<ScopeKey>,
     owners: Vec<Option<Owner>>,
-    listeners: Vec<(usize, Listener)>,
-    /// Number of the next listener, and those that listeners registered.
-    nested: Nested,
+    listeners: Listeners,
 }
+
+/// Every listener there ever was; its number is its place. Listeners reach it to register and to dispose others.
+type Listeners = Arc<Mutex<BTreeMap<usize, Listener>>>;
 
 enum Owner {
     Root,
@@ -142,13 +183,8 @@ enum Owner {
 impl Bus {
     async fn new(root: Root) -> Self {
         let scopes = (0..SCOPES).map(|_| root.new_scope_key()).collect();
-        let mut bus = Self {
-            root,
-            scopes,
-            owners: (0..OWNERS).map(|_| None).collect(),
-            listeners: Vec::new(),
-            nested: Arc::default(),
-        };
+        let owners = (0..OWNERS).map(|_| None).collect();
+        let mut bus = Self { root, scopes, owners, listeners: Listeners::default() };
         for owner in 0..OWNERS {
             bus.mount(owner).await;
         }
@@ -175,75 +211,114 @@ impl Bus {
         }
     }
 
-    fn on(&mut self, number: usize, options: Options, event: Heard) {
-        let Some(context) = self.context(options.owner) else { return };
-        let listener = register(&context, self.root.context().clone(), number, options, event, self.nested.clone());
-        self.listeners.push((number, listener));
+    async fn dispatch(&self, kind: Kind, about: Option<usize>) -> (Vec<usize>, Option<usize>) {
+        let root = &self.root;
+        let told = Told { key: about.map(|it| self.scopes[it].clone()), ..Told::default() };
+        let (told, answer) = match kind {
+            Kind::Emitted => {
+                let event = Emitted(told);
+                root.emit(&event);
+                (event.0, None)
+            }
+            Kind::Bailed => {
+                let event = Bailed(told);
+                let answer = root.bail(&event).unwrap();
+                (event.0, answer)
+            }
+            Kind::Awaited => {
+                let event = Awaited(told);
+                let answer = root.serial(&event).await.unwrap();
+                (event.0, answer)
+            }
+            Kind::Together => {
+                let event = Together(told);
+                root.parallel(&event).await.unwrap();
+                (event.0, None)
+            }
+            Kind::Wrapped => {
+                let event = Wrapped(told);
+                let answer = root.waterfall(&event, async || None).await.unwrap();
+                (event.0, answer)
+            }
+        };
+        (told.heard.into_inner().unwrap(), answer)
     }
 }
 
-type Nested = Arc<Mutex<(usize, Vec<(usize, Listener)>)>>;
-
-fn register(
-    context: &Context,
-    root: Context,
-    number: usize,
-    options: Options,
-    event: Heard,
-    nested: Nested,
-) -> Listener {
-    let mut on = if options.first { Some(context.first()) } else { None };
+/// Registers the next listener. Every other one that may wait does so after it heard.
+fn register(context: &Context, root: &Context, options: Options, kind: Kind, listeners: &Listeners) {
+    let number = listeners.lock().unwrap().len();
+    let mut on = options.first.then(|| context.first());
     if options.once {
         on = Some(on.map_or_else(|| context.once(), |it| it.once()));
     }
     if options.global {
         on = Some(on.map_or_else(|| context.global(), |it| it.global()));
     }
-    let hear = move |heard: &Mutex<Vec<usize>>| {
-        heard.lock().unwrap().push(number);
+    let (root, all) = (root.clone(), listeners.clone());
+    let hear = move |told: &Told| {
+        told.heard.lock().unwrap().push(number);
         if options.nests {
-            let number = nested.lock().unwrap().0;
-            nested.lock().unwrap().0 += 1;
-            let plain = Options { owner: 0, first: false, once: false, global: false, nests: false, answers: false };
-            let listener = register(&root, root.clone(), number, plain, event, nested.clone());
-            nested.lock().unwrap().1.push((number, listener));
+            register(&root, &root, Options::default(), kind, &all);
+        }
+        let other = options.disposes.and_then(|it| all.lock().unwrap().get(&it).cloned());
+        if let Some(other) = other {
+            other.dispose();
         }
         options.answers.then_some(number)
     };
-    match (event, on) {
-        (Heard::Tell, Some(on)) => on.on(move |it: &Tell| drop_answer(hear(&it.heard))),
-        (Heard::Tell, None) => context.on(move |it: &Tell| drop_answer(hear(&it.heard))),
-        (Heard::Ask, Some(on)) => on.on(move |it: &Ask| hear(&it.heard)),
-        (Heard::Ask, None) => context.on(move |it: &Ask| hear(&it.heard)),
+    let wait = async move || {
+        if number % 2 == 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    macro_rules! on {
+        ($listener:expr) => {
+            match on {
+                Some(on) => on.on($listener),
+                None => context.on($listener),
+            }
+        };
     }
-    .unwrap()
+    let listener = match kind {
+        Kind::Emitted => on!(move |it: &Emitted| {
+            hear(&it.0);
+        }),
+        Kind::Bailed => on!(move |it: &Bailed| hear(&it.0)),
+        Kind::Awaited => on!(listener!(async move |it: &Awaited| {
+            let answer = hear(&it.0);
+            wait().await;
+            answer
+        })),
+        Kind::Together => on!(listener!(async move |it: &Together| {
+            hear(&it.0);
+            wait().await;
+        })),
+        Kind::Wrapped => on!(listener!(async move |it: &Wrapped, next: Next<'_, Wrapped>| {
+            let answer = hear(&it.0);
+            wait().await;
+            if answer.is_some() { Ok::<_, ListenerError>(answer) } else { next.run().await }
+        })),
+    };
+    listeners.lock().unwrap().insert(number, listener.unwrap());
 }
-
-fn drop_answer(_: Option<usize>) {}
 
 async fn run(root: Root, steps: Vec<Step>) {
     let mut bus = Bus::new(root).await;
     let mut model = Model { places: std::array::from_fn(|owner| owner), mounted: OWNERS, ..Model::default() };
     for step in steps {
-        bus.nested.lock().unwrap().0 = model.next;
         match step {
             Step::On(options) => {
-                if bus.owners[options.owner].is_none() {
-                    continue;
-                }
-                for event in [Heard::Tell, Heard::Ask] {
-                    let number = model.next;
-                    model.next += 1;
-                    model.entries.push(Entry { number, options, place: model.places[options.owner], event });
-                    bus.on(number, options, event);
+                let Some(context) = bus.context(options.owner) else { continue };
+                for kind in KINDS {
+                    model.add(options, kind);
+                    register(&context, &bus.root, options, kind, &bus.listeners);
                 }
             }
-            Step::Off(at) if !bus.listeners.is_empty() => {
-                let at = at % bus.listeners.len();
-                let (number, listener) = &bus.listeners[at];
-                let was_there = model.entries.iter().any(|it| it.number == *number);
-                model.entries.retain(|it| it.number != *number);
-                assert_eq!(listener.dispose(), was_there, "listener {number}");
+            Step::Off(at) if model.next > 0 => {
+                let number = at % model.next;
+                let listener = bus.listeners.lock().unwrap()[&number].clone();
+                assert_eq!(listener.dispose(), model.remove(number), "listener {number}");
             }
             Step::Off(_) | Step::Toggle(0) => {}
             Step::Toggle(owner) => match bus.owners[owner].take() {
@@ -262,24 +337,11 @@ async fn run(root: Root, steps: Vec<Step>) {
                     model.mounted += 1;
                 }
             },
-            Step::Emit(about) => {
-                let key = about.map(|it| bus.scopes[it].clone());
-                let event = Tell { key, heard: Mutex::default() };
-                bus.root.emit(&event);
-                let (heard, _) = model.dispatch(Heard::Tell, about);
-                assert_eq!(event.heard.into_inner().unwrap(), heard);
-            }
-            Step::Bail(about) => {
-                let key = about.map(|it| bus.scopes[it].clone());
-                let event = Ask { key, heard: Mutex::default() };
-                let answer = bus.root.bail(&event).unwrap();
-                let (heard, expected) = model.dispatch(Heard::Ask, about);
-                assert_eq!(event.heard.into_inner().unwrap(), heard);
-                assert_eq!(answer, expected);
+            Step::Dispatch(kind, about) => {
+                assert_eq!(bus.dispatch(kind, about).await, model.dispatch(kind, about), "{kind:?}");
             }
         }
-        let nested = std::mem::take(&mut bus.nested.lock().unwrap().1);
-        bus.listeners.extend(nested);
+        assert_eq!(bus.listeners.lock().unwrap().len(), model.next);
         let listed: usize = bus.root.inspect().events.iter().map(|it| it.listeners.len()).sum();
         assert_eq!(listed, model.entries.len());
     }
