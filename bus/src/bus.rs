@@ -38,6 +38,9 @@ pub(crate) struct Bus {
     pub(crate) seams: Seams,
     pub(crate) grace: Grace,
     next_fiber: AtomicU64,
+    /// Names that many fibers have.
+    pub(crate) scope_name: Arc<str>,
+    pub(crate) scope_host_name: Arc<str>,
     fibers: Mutex<Vec<Weak<FiberInner>>>,
     parked: Mutex<Slots<ParkedCall>>,
     /// Calls that wait for a disposal from inside what is disposed.
@@ -75,6 +78,8 @@ impl Bus {
             seams,
             grace,
             next_fiber: AtomicU64::new(0),
+            scope_name: "scope".into(),
+            scope_host_name: "scope host".into(),
             fibers: Mutex::default(),
             parked: Mutex::default(),
             self_waits: Mutex::default(),
@@ -208,7 +213,7 @@ impl Bus {
         if fault.is_panic() {
             head.core.panicked(E::NAME);
         }
-        ListenerError::from_fault(head.core.name.clone(), E::NAME, fault)
+        ListenerError::from_fault(head.core.identity.name.clone(), E::NAME, fault)
     }
 
     /// Tells about a failure that the dispatch contained.

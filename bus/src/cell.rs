@@ -369,9 +369,10 @@ impl<E: Event> CellControl for EventCell<E> {
     fn heads(&self) -> Vec<(Arc<str>, bool)> {
         let mut lists = self.locked();
         let Lists { everywhere, scopes, .. } = &mut *lists;
-        let everywhere = everywhere.in_order().map(|it| (it.head().core.name.clone(), false)).collect::<Vec<_>>();
+        let everywhere =
+            everywhere.in_order().map(|it| (it.head().core.identity.name.clone(), false)).collect::<Vec<_>>();
         let scoped = scopes.iter().flat_map(|scope| {
-            scope.owned().in_order().map(|it| (it.head().core.name.clone(), true)).collect::<Vec<_>>()
+            scope.owned().in_order().map(|it| (it.head().core.identity.name.clone(), true)).collect::<Vec<_>>()
         });
         everywhere.into_iter().chain(scoped).collect()
     }

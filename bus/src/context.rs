@@ -33,7 +33,7 @@ struct ContextInner {
     bus: Arc<Bus>,
     fiber: Arc<FiberInner>,
     activation: Arc<Activation>,
-    view: Arc<View>,
+    view: View,
 }
 
 /// What a context sees and who it is heard by: handed down to everything made through it.
@@ -130,7 +130,7 @@ impl Drop for Root {
 }
 
 impl Context {
-    pub(crate) fn new(fiber: Arc<FiberInner>, activation: Arc<Activation>, view: Arc<View>) -> Self {
+    pub(crate) fn new(fiber: Arc<FiberInner>, activation: Arc<Activation>, view: View) -> Self {
         Self(Arc::new(ContextInner { bus: fiber.bus.clone(), fiber, activation, view }))
     }
 
@@ -152,13 +152,13 @@ impl Context {
 
     #[inline]
     pub(crate) fn emitter(&self) -> Emitter<'_> {
-        Emitter { bus: &self.0.bus, plugin: &self.0.activation.name }
+        Emitter { bus: &self.0.bus, plugin: &self.0.activation.identity.name }
     }
 
     fn with_view(&self, change: impl FnOnce(&mut View)) -> Self {
-        let mut view = View::clone(&self.0.view);
+        let mut view = self.0.view.clone();
         change(&mut view);
-        Self::new(self.0.fiber.clone(), self.0.activation.clone(), Arc::new(view))
+        Self::new(self.0.fiber.clone(), self.0.activation.clone(), view)
     }
 
     /// The fiber this context belongs to.
@@ -168,7 +168,7 @@ impl Context {
 
     /// Name of the plugin this context belongs to; `root` at the root.
     pub fn plugin(&self) -> &str {
-        &self.0.activation.name
+        &self.0.activation.identity.name
     }
 
     /// Key of the nearest scope around this context.
@@ -282,7 +282,7 @@ impl Context {
         if !is_internal::<E>() {
             let question = InternalListener {
                 event: E::descriptor(),
-                plugin: activation.name.clone(),
+                plugin: activation.identity.name.clone(),
                 first: options.first,
                 once: options.once,
                 global: options.global,
@@ -295,10 +295,10 @@ impl Context {
         let event_cell = bus.cell_for::<E>(slot)?;
         let key = match (<E::Scope as ScopeRule<E>>::SCOPED && !options.global, &self.view().scope) {
             (true, _) if <E::Scope as ScopeRule<E>>::OWN_FIBER => Some(self.fiber_inner().update_key()),
-            (true, Some(key)) => Some(key),
+            (true, Some(key)) => Some(key.clone()),
             _ => None,
         };
-        let scope_cell = key.and_then(|key| bus.scope_cell_for(key, slot, &event_cell));
+        let scope_cell = key.and_then(|key| bus.scope_cell_for(&key, slot, &event_cell));
         let cell = match &scope_cell {
             Some(cell) => cell.clone() as Arc<dyn crate::cell::CellControl>,
             None => event_cell.clone(),
@@ -562,8 +562,8 @@ impl Context {
         Ok(fiber)
     }
 
-    fn place_below(&self, number: u32) -> Arc<[u32]> {
-        self.fiber_inner().place.iter().copied().chain([number]).collect()
+    pub(crate) fn place_below(&self, number: u32) -> Box<[u32]> {
+        self.fiber_inner().identity.place.iter().copied().chain([number]).collect()
     }
 
     /// Disposes every instance of `P` on this bus and waits until they are quiet.
@@ -572,7 +572,7 @@ impl Context {
     ///
     /// The first [`DisposeError`](crate::DisposeError); all are disposed. Cancel safe: the disposals go on without the waiter.
     pub async fn unmount<P: Plugin>(&self) -> Result<(), crate::DisposeError> {
-        let fibers: Vec<_> = self.bus().fibers().into_iter().filter(|it| &*it.name == P::NAME).collect();
+        let fibers: Vec<_> = self.bus().fibers().into_iter().filter(|it| &*it.identity.name == P::NAME).collect();
         for fiber in &fibers {
             fiber.request_dispose(&[], None);
         }
@@ -622,8 +622,8 @@ impl Context {
     ///
     /// [`BusError::Inactive`] when the plugin is going down.
     pub fn scope_for(&self, key: &ScopeKey) -> Result<Scope, BusError> {
-        let view = Arc::new(View { scope: Some(key.clone()), ..View::clone(&self.0.view) });
-        let (context, fiber) = self.bare_fiber("scope", view)?;
+        let view = View { scope: Some(key.clone()), ..self.0.view.clone() };
+        let (context, fiber) = self.bare_fiber(&self.bus().scope_name, view)?;
         Ok(Scope::new(context, key.clone(), fiber))
     }
 
@@ -640,19 +640,19 @@ impl Context {
         if !services.is_empty() {
             return Err(BusError::ServicesMissing { services });
         }
-        let (context, fiber) = self.bare_fiber("scope host", self.0.view.clone())?;
+        let (context, fiber) = self.bare_fiber(&self.bus().scope_host_name, self.0.view.clone())?;
         fiber.inner().allow(needs);
         Ok(ScopeHost::new(context, fiber))
     }
 
     /// A fiber without a start, active at once.
-    fn bare_fiber(&self, name: &'static str, view: Arc<View>) -> Result<(Context, Fiber), BusError> {
+    fn bare_fiber(&self, name: &Arc<str>, view: View) -> Result<(Context, Fiber), BusError> {
         let place = self.place_below(self.activation().next_mount());
-        let new = NewFiber { name: name.into(), place, parent: self, view, instance: None, hidden: false };
-        let inner = FiberInner::new(new, || name.to_owned())?;
+        let new = NewFiber { name: name.clone(), place, parent: self, view, instance: None, hidden: false };
+        let inner = FiberInner::new(new, || name.to_string())?;
         let fiber = Fiber::new(inner.clone());
         self.emit(&InternalPlugin { fiber: fiber.clone() });
-        let activation = inner.activation().ok_or_else(|| BusError::Disposed { plugin: name.into() })?;
+        let activation = inner.activation().ok_or_else(|| BusError::Disposed { plugin: name.clone() })?;
         let view = inner.view.clone();
         Ok((Context::new(inner, activation, view), fiber))
     }

@@ -295,7 +295,7 @@ impl EffectState {
         };
         let (state, task_bus) = (self.clone(), bus.clone());
         run_or_spawn(bus, async move {
-            let undoing = Undoing::new(&task_bus, &state.activation.name, task_bus.grace.dispose);
+            let undoing = Undoing::new(&task_bus, &state.activation.identity.name, task_bus.grace.dispose);
             state.undo_item(late, &undoing).await;
         });
     }
@@ -523,7 +523,7 @@ impl std::fmt::Debug for Disposing {
 pub(crate) fn undo_now(bus: &Arc<Bus>, owned: Arc<dyn Owned>) {
     let task_bus = bus.clone();
     run_or_spawn(bus, async move {
-        let plugin = owned.activation().map_or_else(|| "root".into(), |it| it.name.clone());
+        let plugin = owned.activation().map_or_else(|| "root".into(), |it| it.identity.name.clone());
         let undoing = Undoing::new(&task_bus, &plugin, task_bus.grace.dispose);
         owned.undo(&undoing).await;
     });
@@ -630,7 +630,11 @@ impl Context {
 
 impl EffectHandle {
     fn failed(&self, cause: Fault) -> BusError {
-        BusError::EffectFailed { label: self.state.label.clone(), plugin: self.state.activation.name.clone(), cause }
+        BusError::EffectFailed {
+            label: self.state.label.clone(),
+            plugin: self.state.activation.identity.name.clone(),
+            cause,
+        }
     }
 }
 
@@ -638,12 +642,14 @@ impl EffectHandle {
 #[derive(Default)]
 pub(crate) struct EffectList {
     list: Vec<Option<Arc<dyn Owned>>>,
-    holes: usize,
+    holes: u32,
+    /// The run is over: nothing is added any more.
+    pub(crate) closed: bool,
 }
 
 impl EffectList {
     pub(crate) fn push(&mut self, owned: Arc<dyn Owned>) {
-        if self.holes > self.list.len() / 2 + 8 {
+        if self.holes as usize > self.list.len() / 2 + 8 {
             self.list.retain(Option::is_some);
             self.holes = 0;
             for (place, owned) in self.list.iter().flatten().enumerate() {

@@ -1,7 +1,7 @@
 //! Fibers: one mounted instance of a plugin each, with its state, its effects and its place in the tree.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::bus::{Bus, PanicCount, lock};
 use crate::context::{Context, View};
@@ -52,40 +52,37 @@ impl std::fmt::Display for FiberState {
     }
 }
 
+/// What all runs of a fiber have in common, and what outlives it in those that are kept.
+pub(crate) struct Identity {
+    pub(crate) name: Arc<str>,
+    pub(crate) place: Box<[u32]>,
+    pub(crate) visible: AtomicBool,
+}
+
 /// One run of a fiber, from its start to the end of its unloading. What is registered belongs to it, so a context kept
 /// from an earlier run can register nothing in a later one.
 #[doc(hidden)]
 pub struct Activation {
-    pub(crate) name: Arc<str>,
-    pub(crate) place: Arc<[u32]>,
+    pub(crate) identity: Arc<Identity>,
     /// Listeners, tasks and the start go through it.
     pub(crate) gate: Gate,
     pub(crate) panics: PanicCount,
     pub(crate) fiber: Weak<FiberInner>,
-    visible: Arc<AtomicBool>,
     hooks: AtomicU32,
     mounts: AtomicU32,
-    effects: Mutex<Effects>,
+    effects: Mutex<EffectList>,
     ended: Latch,
 }
 
 pub(crate) type FiberCore = Activation;
 
-#[derive(Default)]
-struct Effects {
-    closed: bool,
-    list: EffectList,
-}
-
 impl Activation {
     pub(crate) fn new(fiber: &Arc<FiberInner>) -> Arc<Self> {
         Arc::new(Self {
-            name: fiber.name.clone(),
-            place: fiber.place.clone(),
+            identity: fiber.identity.clone(),
             gate: Gate::new(),
             panics: PanicCount::default(),
             fiber: Arc::downgrade(fiber),
-            visible: fiber.visible.clone(),
             hooks: AtomicU32::new(0),
             mounts: AtomicU32::new(0),
             effects: Mutex::default(),
@@ -95,7 +92,7 @@ impl Activation {
 
     #[inline]
     pub(crate) fn is_visible(&self) -> bool {
-        self.visible.load(Ordering::Acquire)
+        self.identity.visible.load(Ordering::Acquire)
     }
 
     pub(crate) fn next_hook(&self) -> u32 {
@@ -113,7 +110,7 @@ impl Activation {
             drop(effects);
             return Err(self.inactive(what()));
         }
-        effects.list.push(owned);
+        effects.push(owned);
         Ok(())
     }
 
@@ -122,7 +119,7 @@ impl Activation {
     }
 
     fn inactive(&self, what: String) -> BusError {
-        BusError::Inactive { plugin: self.name.clone(), state: self.state(), what }
+        BusError::Inactive { plugin: self.identity.name.clone(), state: self.state(), what }
     }
 
     /// State of the fiber, for a run that is going down or over.
@@ -142,7 +139,7 @@ impl Activation {
 
     /// Takes an effect out of the list without undoing it.
     pub(crate) fn release(&self, place: &AtomicU32) -> Option<Arc<dyn Owned>> {
-        lock(&self.effects).list.release(place)
+        lock(&self.effects).release(place)
     }
 
     /// Refuses registrations from now on.
@@ -157,19 +154,19 @@ impl Activation {
     }
 
     pub(crate) fn pop(&self) -> Option<Arc<dyn Owned>> {
-        lock(&self.effects).list.pop()
+        lock(&self.effects).pop()
     }
 
     /// All listeners, tasks and services, those in composite effects too, in order of registration.
     pub(crate) fn visit(&self, mut visitor: impl FnMut(Leaf<'_>)) {
-        let effects: Vec<_> = lock(&self.effects).list.iter().cloned().collect();
+        let effects: Vec<_> = lock(&self.effects).iter().cloned().collect();
         for owned in effects {
             owned.visit(&mut visitor);
         }
     }
 
     pub(crate) fn effects(&self) -> Vec<EffectInfo> {
-        let effects: Vec<_> = lock(&self.effects).list.iter().cloned().collect();
+        let effects: Vec<_> = lock(&self.effects).iter().cloned().collect();
         effects.iter().map(|it| EffectInfo::of(&**it)).collect()
     }
 }
@@ -177,19 +174,15 @@ impl Activation {
 #[doc(hidden)]
 pub(crate) struct FiberInner {
     pub(crate) id: u64,
-    pub(crate) name: Arc<str>,
-    pub(crate) place: Arc<[u32]>,
+    pub(crate) identity: Arc<Identity>,
     pub(crate) bus: Arc<Bus>,
     pub(crate) parent: Option<Arc<FiberInner>>,
     /// Run of the parent that mounted it.
     owner: Option<Arc<Activation>>,
     owned: AtomicU32,
     /// What contexts of this fiber are derived from.
-    pub(crate) view: Arc<View>,
+    pub(crate) view: View,
     pub(crate) instance: Option<Box<dyn Instance>>,
-    pub(crate) visible: Arc<AtomicBool>,
-    /// Scope of this fiber's own updates.
-    update_key: OnceLock<ScopeKey>,
     pub(crate) life: Mutex<Life>,
 }
 
@@ -219,6 +212,8 @@ pub(crate) struct Seldom(Option<Box<Rest>>);
 
 pub(crate) struct Rest {
     pub(crate) error: Option<BusError>,
+    /// Scope of this fiber's own updates.
+    update_key: Option<ScopeKey>,
     /// What a failed run was started with: it is not tried again with the same.
     pub(crate) failed: Option<Epoch>,
     /// Fibers whose disposal makes this one go.
@@ -235,6 +230,7 @@ impl Rest {
     const fn new() -> Self {
         Self {
             error: None,
+            update_key: None,
             failed: None,
             causes: Vec::new(),
             problems: Vec::new(),
@@ -284,9 +280,9 @@ pub(crate) struct Epoch {
 
 pub(crate) struct NewFiber<'a> {
     pub(crate) name: Arc<str>,
-    pub(crate) place: Arc<[u32]>,
+    pub(crate) place: Box<[u32]>,
     pub(crate) parent: &'a Context,
-    pub(crate) view: Arc<View>,
+    pub(crate) view: View,
     pub(crate) instance: Option<Box<dyn Instance>>,
     /// Mounted in the wings.
     pub(crate) hidden: bool,
@@ -296,15 +292,12 @@ impl FiberInner {
     pub(crate) fn root(bus: Arc<Bus>) -> Arc<Self> {
         let fiber = Arc::new(Self {
             id: bus.next_fiber_id(),
-            name: "root".into(),
-            place: Arc::new([]),
+            identity: Arc::new(Identity { name: "root".into(), place: Box::default(), visible: AtomicBool::new(true) }),
             parent: None,
             owner: None,
             owned: AtomicU32::new(NOWHERE),
-            view: Arc::default(),
+            view: View::default(),
             instance: None,
-            visible: Arc::new(AtomicBool::new(true)),
-            update_key: OnceLock::new(),
             life: Mutex::new(Life::new(FiberState::Active)),
             bus,
         });
@@ -329,18 +322,15 @@ impl FiberInner {
         let state = if new.instance.is_some() { FiberState::Pending } else { FiberState::Active };
         // What is mounted below something in the wings is there as well. Nothing is switched in meanwhile.
         let tree = lock(&bus.tree);
-        let visible = Arc::new(AtomicBool::new(!new.hidden && parent.is_visible()));
+        let visible = AtomicBool::new(!new.hidden && parent.is_visible());
         let fiber = Arc::new(Self {
             id: bus.next_fiber_id(),
-            name: new.name,
-            place: new.place,
+            identity: Arc::new(Identity { name: new.name, place: new.place, visible }),
             parent: Some(parent),
             owner: Some(owner.clone()),
             owned: AtomicU32::new(NOWHERE),
             view: new.view,
             instance: new.instance,
-            visible,
-            update_key: OnceLock::new(),
             life: Mutex::new(Life::new(state)),
             bus: bus.clone(),
         });
@@ -365,11 +355,16 @@ impl FiberInner {
     }
 
     pub(crate) fn is_visible(&self) -> bool {
-        self.visible.load(Ordering::Acquire)
+        self.identity.visible.load(Ordering::Acquire)
     }
 
-    pub(crate) fn update_key(self: &Arc<Self>) -> &ScopeKey {
-        self.update_key.get_or_init(|| ScopeKey::new(&self.bus))
+    pub(crate) fn update_key(&self) -> ScopeKey {
+        if let Some(key) = &lock(&self.life).rest.update_key {
+            return key.clone();
+        }
+        // Numbers are drawn with no lock held: that is code from outside.
+        let key = ScopeKey::new(&self.bus);
+        lock(&self.life).rest.update_key.get_or_insert(key).clone()
     }
 
     pub(crate) fn activation(&self) -> Option<Arc<Activation>> {
@@ -488,7 +483,7 @@ impl Fiber {
 
     /// Name of its plugin.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.0.identity.name
     }
 
     /// Where it is in its life.
@@ -503,7 +498,7 @@ impl Fiber {
 
     /// Place in the plugin tree: a number for each level, which decides the order of listeners.
     pub fn place(&self) -> &[u32] {
-        &self.0.place
+        &self.0.identity.place
     }
 
     /// The context of its present run; none while it does not run.
@@ -543,7 +538,7 @@ impl Fiber {
     /// As [`settled`](Self::settled); [`BusError::DependencyCycle`] and [`BusError::Waiting`] when it is pending, with what
     /// it waits for; [`BusError::Disposed`] when it is gone. Cancel safe.
     pub async fn running(&self) -> Result<(), BusError> {
-        let plugin = || self.0.name.clone();
+        let plugin = || self.0.identity.name.clone();
         match self.settled().await? {
             FiberState::Pending => {}
             FiberState::Disposed => return Err(BusError::Disposed { plugin: plugin() }),
@@ -602,6 +597,6 @@ impl Eq for Fiber {}
 
 impl std::fmt::Debug for Fiber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fiber({} #{}, {})", self.0.name, self.0.id, self.state())
+        write!(f, "Fiber({} #{}, {})", self.0.identity.name, self.0.id, self.state())
     }
 }

@@ -161,7 +161,7 @@ fn cycle(fiber: &Arc<FiberInner>, slot: u32) -> Option<Vec<String>> {
     let mut path = vec![fiber.clone()];
     find_back(fiber, slot, &pending, &mut path, &mut Vec::new()).then(|| {
         path.push(fiber.clone());
-        path.iter().map(|it| it.name.to_string()).collect()
+        path.iter().map(|it| it.identity.name.to_string()).collect()
     })
 }
 
@@ -203,8 +203,8 @@ impl Context {
             .iter()
             .map(|it| FiberInfo {
                 id: it.id,
-                name: it.name.clone(),
-                place: it.place.clone(),
+                name: it.identity.name.clone(),
+                place: it.identity.place.as_ref().into(),
                 state: it.state(),
                 waits_for: if it.state() == FiberState::Pending { waits_for(it) } else { Vec::new() },
                 error: it.error(),
@@ -215,7 +215,11 @@ impl Context {
         let services = bus.registry.all();
         let services = services
             .iter()
-            .map(|it| ServiceInfo { name: it.descriptor.name, provider: it.owner.name.clone(), realm: it.realm })
+            .map(|it| ServiceInfo {
+                name: it.descriptor.name,
+                provider: it.owner.identity.name.clone(),
+                realm: it.realm,
+            })
             .collect();
         let mut events: Vec<_> = bus
             .cells()

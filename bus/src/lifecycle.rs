@@ -48,7 +48,7 @@ impl Drop for Driver {
             let mut life = lock(&fiber.life);
             life.driving = false;
             life.abandoned = true;
-            life.rest.problems = vec![DisposeProblem::ExecutorEnded { plugin: fiber.name.clone() }];
+            life.rest.problems = vec![DisposeProblem::ExecutorEnded { plugin: fiber.identity.name.clone() }];
         }
         fiber.bus.rows.wake();
     }
@@ -76,7 +76,7 @@ impl FiberInner {
         {
             let mut life = lock(&self.life);
             if life.disposed {
-                return Err(BusError::Disposed { plugin: self.name.clone() });
+                return Err(BusError::Disposed { plugin: self.identity.name.clone() });
             }
             life.generation += 1;
             life.rest.failed = None;
@@ -142,7 +142,7 @@ impl FiberInner {
         if self.instance.is_none() {
             return;
         }
-        let error = BusError::Disabled { plugin: self.name.clone(), panics: crate::MAX_PANICS, event };
+        let error = BusError::Disabled { plugin: self.identity.name.clone(), panics: crate::MAX_PANICS, event };
         {
             let mut life = lock(&self.life);
             // Late calls of a run that is over say nothing about the one that replaced it.
@@ -152,12 +152,12 @@ impl FiberInner {
             life.rest.failed = life.loaded.take();
             life.rest.error = Some(error.clone());
         }
-        tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
+        tracing::error!(plugin = &*self.identity.name, code = error.code(), "{error}");
         self.kick();
     }
 
     pub(crate) fn emitter(&self) -> Emitter<'_> {
-        Emitter { bus: &self.bus, plugin: &self.name }
+        Emitter { bus: &self.bus, plugin: &self.identity.name }
     }
 
     fn set_state(self: &Arc<Self>, state: FiberState) {
@@ -280,10 +280,12 @@ impl FiberInner {
                     activation: &activation,
                     future: Some(instance.start(&context, &resolved)),
                 };
-                start.await.map_err(|cause| BusError::StartFailed { plugin: self.name.clone(), cause })
+                start.await.map_err(|cause| BusError::StartFailed { plugin: self.identity.name.clone(), cause })
             }
-            Ok(Err(issues)) => Err(BusError::ConfigInvalid { plugin: self.name.clone(), issues }),
-            Err(panic) => Err(BusError::ConfigInvalid { plugin: self.name.clone(), issues: Fault::panicked(panic) }),
+            Ok(Err(issues)) => Err(BusError::ConfigInvalid { plugin: self.identity.name.clone(), issues }),
+            Err(panic) => {
+                Err(BusError::ConfigInvalid { plugin: self.identity.name.clone(), issues: Fault::panicked(panic) })
+            }
         };
         match outcome {
             Ok(()) => {
@@ -300,7 +302,7 @@ impl FiberInner {
                 }
             }
             Err(error) => {
-                tracing::error!(plugin = &*self.name, code = error.code(), "{error}");
+                tracing::error!(plugin = &*self.identity.name, code = error.code(), "{error}");
                 let mut life = lock(&self.life);
                 life.rest.error = Some(error);
                 life.rest.failed = Some(epoch);
@@ -315,7 +317,7 @@ impl FiberInner {
             self.set_state(FiberState::Unloading);
         }
         let grace = lock(&self.life).rest.grace.unwrap_or(self.bus.grace.dispose);
-        let undoing = Undoing { fiber: Some(self), ..Undoing::new(&self.bus, &self.name, grace) };
+        let undoing = Undoing { fiber: Some(self), ..Undoing::new(&self.bus, &self.identity.name, grace) };
 
         // A dispatch that began before another version was switched in ends on this one, whole.
         if !self.is_visible() {
@@ -346,7 +348,10 @@ impl FiberInner {
         });
         for done in tasks {
             if undoing.in_grace(done.wait()).await.is_none() {
-                undoing.problem(DisposeProblem::Stuck { plugin: self.name.clone(), what: done.label().to_owned() });
+                undoing.problem(DisposeProblem::Stuck {
+                    plugin: self.identity.name.clone(),
+                    what: done.label().to_owned(),
+                });
             }
         }
 
@@ -451,7 +456,7 @@ impl FiberInner {
         };
         // The call that disposed its own fiber may run on; everybody else waits for it.
         if problems.is_empty() {
-            let undoing = Undoing::new(&self.bus, &self.name, self.bus.grace.dispose);
+            let undoing = Undoing::new(&self.bus, &self.identity.name, self.bus.grace.dispose);
             let calls = self.bus.rows.own_frames();
             let is_ours = |gate: &Gate| calls.iter().any(|(it, _)| *it == ptr::from_ref(gate) as usize);
             for late in late.iter().filter(|it| !is_ours(it.gate())) {
@@ -459,7 +464,7 @@ impl FiberInner {
             }
             problems.append(&mut lock(&undoing.problems));
         }
-        if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: self.name.clone(), problems }) }
+        if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: self.identity.name.clone(), problems }) }
     }
 
     /// Whether the running thread is inside the start of a fiber that has to unload before this one is down.

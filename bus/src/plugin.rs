@@ -246,11 +246,11 @@ impl<P: Plugin> Mounted<P> {
     async fn update_as(&self, config: P::Config, save: bool) -> Result<Updated, BusError> {
         let inner = self.fiber.inner();
         let is_gone = || self.fiber.id().is_none();
-        let gone = || BusError::Disposed { plugin: inner.name.clone() };
+        let gone = || BusError::Disposed { plugin: inner.identity.name.clone() };
         if is_gone() {
             return Err(gone());
         }
-        let invalid = |issues| BusError::ConfigInvalid { plugin: inner.name.clone(), issues };
+        let invalid = |issues| BusError::ConfigInvalid { plugin: inner.identity.name.clone(), issues };
         crate::pool::guarded(|| P::validate(&config))
             .unwrap_or_else(|panic| Err(Fault::panicked(panic)))
             .map_err(invalid)?;

@@ -31,8 +31,7 @@ impl Context {
     ///
     /// As [`mount`](Self::mount).
     pub fn prepare<P: Plugin>(&self, config: P::Config) -> Result<Prepared<P>, BusError> {
-        let number = self.activation().next_mount();
-        let place = self.fiber_inner().place.iter().copied().chain([number]).collect();
+        let place = self.place_below(self.activation().next_mount());
         self.prepare_at(place, self, None, config)
     }
 
@@ -43,22 +42,22 @@ impl Context {
     /// As [`mount`](Self::mount); [`BusError::Disposed`] when `old` is gone.
     pub fn prepare_for<P: Plugin>(&self, old: &Fiber, config: P::Config) -> Result<Prepared<P>, BusError> {
         if old.id().is_none() {
-            return Err(BusError::Disposed { plugin: old.inner().name.clone() });
+            return Err(BusError::Disposed { plugin: old.inner().identity.name.clone() });
         }
         let view = old.inner().view.clone();
         let context = Context::new(self.fiber_inner().clone(), self.activation().clone(), view);
-        self.prepare_at(old.inner().place.clone(), &context, Some(old.clone()), config)
+        self.prepare_at(old.inner().identity.place.clone(), &context, Some(old.clone()), config)
     }
 
     fn prepare_at<P: Plugin>(
         &self,
-        place: Arc<[u32]>,
+        place: Box<[u32]>,
         parent: &Context,
         old: Option<Fiber>,
         config: P::Config,
     ) -> Result<Prepared<P>, BusError> {
         let instance = Box::new(InstanceOf::<P>::new(config));
-        let view = Arc::new(parent.view().clone());
+        let view = parent.view().clone();
         let new = NewFiber { name: P::NAME.into(), place, parent, view, instance: Some(instance), hidden: true };
         Ok(Prepared { mounted: Mounted::new(self.start_fiber(new)?), old })
     }
@@ -85,7 +84,8 @@ impl<P: Plugin> Prepared<P> {
         match self.mounted.settled().await {
             Ok(FiberState::Active) => {}
             outcome => {
-                let failure = outcome.err().unwrap_or_else(|| BusError::NotPrepared { plugin: fiber.name.clone() });
+                let failure =
+                    outcome.err().unwrap_or_else(|| BusError::NotPrepared { plugin: fiber.identity.name.clone() });
                 // What would not end of the failed version has been logged; the failure is what the caller asked for.
                 drop(fiber.dispose().await);
                 return Err(failure);

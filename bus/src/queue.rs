@@ -174,7 +174,7 @@ impl Context {
             listener,
             plugin_ends: Box::pin(async move { activation.ended().wait().await }),
             ended: false,
-            plugin: self.activation().name.clone(),
+            plugin: self.activation().identity.name.clone(),
             event: E::NAME,
         })
     }

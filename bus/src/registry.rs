@@ -98,7 +98,7 @@ impl Registry {
                 entry.current.as_ref()
             };
             if let Some(taken) = taken {
-                return Err(BusError::ServiceTaken { service: T::NAME, owner: taken.owner.name.clone() });
+                return Err(BusError::ServiceTaken { service: T::NAME, owner: taken.owner.identity.name.clone() });
             }
             // The run that withdrew it provides it again, and its calls were never closed: it never went.
             let again = entry
@@ -125,7 +125,7 @@ impl Registry {
         // What is replaced or refused is dropped here, where the provider's code finds no lock held.
         drop(replaced);
         adopted?;
-        self.changed(&provided, Some(provided.owner.name.clone()));
+        self.changed(&provided, Some(provided.owner.identity.name.clone()));
         Ok(provided)
     }
 
@@ -235,11 +235,11 @@ impl Registry {
                 return self.find_now(fiber, view, slot, at_use);
             }
             return Err(match owner {
-                Some(owner) => Absence::ProviderNotActive(owner.name.clone(), state),
+                Some(owner) => Absence::ProviderNotActive(owner.identity.name.clone(), state),
                 None => Absence::NotProvided,
             });
         }
-        if provided.admits(fiber) { Ok(provided) } else { Err(Absence::Refused(provided.owner.name.clone())) }
+        if provided.admits(fiber) { Ok(provided) } else { Err(Absence::Refused(provided.owner.identity.name.clone())) }
     }
 
     /// The provider of the moment, for who asks when it is used: one that was replaced by a switch may be draining still.
@@ -302,10 +302,10 @@ impl Registry {
         }
         // Under the lock: what is provided from now on finds its place by it.
         for fiber in old {
-            fiber.visible.store(false, Ordering::Release);
+            fiber.identity.visible.store(false, Ordering::Release);
         }
         for fiber in new {
-            fiber.visible.store(true, Ordering::Release);
+            fiber.identity.visible.store(true, Ordering::Release);
         }
     }
 

@@ -142,6 +142,6 @@ impl ScopeHost {
         for scope in scopes {
             problems.append(&mut lock(&scope.life).rest.problems);
         }
-        if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: host.name.clone(), problems }) }
+        if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: host.identity.name.clone(), problems }) }
     }
 }

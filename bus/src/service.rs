@@ -408,7 +408,7 @@ impl ProvidedInner {
                     value: RwLock::new(value),
                     gate: Gate::new(),
                     bus: bus.clone(),
-                    plugin: context.activation().name.clone(),
+                    plugin: context.activation().identity.name.clone(),
                     service: T::NAME,
                 });
                 (shared.clone(), Arc::new(Guard(T::__guard(ServiceCell(shared)))))
@@ -575,7 +575,7 @@ pub struct Svc<T: ?Sized> {
 impl<T: Service + ?Sized> Svc<T> {
     pub(crate) fn new(provided: &ProvidedInner) -> Self {
         debug_assert_eq!(provided.slot, T::__descriptor().slot());
-        Self { guard: provided.guard.clone(), plugin: provided.owner.name.clone(), service: PhantomData }
+        Self { guard: provided.guard.clone(), plugin: provided.owner.identity.name.clone(), service: PhantomData }
     }
 }
 
@@ -630,7 +630,7 @@ impl AnyService {
 
 impl std::fmt::Debug for AnyService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "AnyService({} of {})", self.0.descriptor.name, self.0.owner.name)
+        write!(f, "AnyService({} of {})", self.0.descriptor.name, self.0.owner.identity.name)
     }
 }
 
@@ -664,7 +664,7 @@ impl<T: Service + ?Sized> Lookup<T> {
     /// What such a listener failed with. Cancel safe.
     pub async fn get(&self) -> Result<Option<Svc<T>>, ListenerError> {
         let descriptor = T::__descriptor();
-        let name = &self.context.activation().name;
+        let name = &self.context.activation().identity.name;
         let question = InternalGet { service: descriptor, plugin: name.clone() };
         let found = dispatch::waterfall(self.context.emitter(), &question, async || {
             self.context

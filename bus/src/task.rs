@@ -175,7 +175,7 @@ impl<F: Future> Future for Tracked<F> {
         row.leave(&this.bus.rows, depth);
         if let Err(TaskError::Panicked(text)) = &result {
             let cause = Cause::Panicked(text.clone());
-            this.bus.report(&ListenerError::new(this.state.activation.name.clone(), this.state.label, cause));
+            this.bus.report(&ListenerError::new(this.state.activation.identity.name.clone(), this.state.label, cause));
         }
         *lock(this.result) = Some(result);
         this.state.end();

@@ -156,6 +156,39 @@ fn a_thousand_mounts_and_disposals_leave_counts_and_bytes_where_they_were() {
     });
 }
 
+/// Counts of bytes asked for, which hold on every machine: there may be a scope for every little thing that lives.
+#[test]
+fn a_listener_and_an_empty_scope_are_small() {
+    let _alone = alone();
+    let runtime = TestRuntime::new();
+    let root = runtime.root();
+
+    const LISTENERS: isize = 10_000;
+    let before = live();
+    for _ in 0..LISTENERS {
+        root.on(|_: &Tell| {}).unwrap();
+    }
+    let listener = (live() - before) / LISTENERS;
+
+    runtime.block_on(root.fiber().dispose()).unwrap();
+
+    let runtime = TestRuntime::new();
+    let root = runtime.root();
+    const SCOPES: isize = 1_024;
+    let mut handles = Vec::with_capacity(SCOPES as usize);
+    let before = live();
+    for _ in 0..SCOPES {
+        handles.push(root.scope().unwrap());
+    }
+    let scope = (live() - before) / SCOPES;
+
+    println!("{listener} bytes a listener, {scope} bytes an empty scope");
+    assert!(listener <= 128, "{listener} bytes a listener");
+    assert!(scope <= 512, "{scope} bytes an empty scope");
+    drop(handles);
+    runtime.block_on(root.fiber().dispose()).unwrap();
+}
+
 #[test]
 fn scopes_that_hear_of_after_their_end_leave_nothing() {
     let _alone = alone();

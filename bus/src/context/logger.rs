@@ -13,7 +13,7 @@ impl Context {
                 .rest
                 .as_ref()
                 .and_then(|it| it.logger.clone())
-                .unwrap_or_else(|| self.activation().name.clone()),
+                .unwrap_or_else(|| self.activation().identity.name.clone()),
         )
     }
 

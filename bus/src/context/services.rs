@@ -50,11 +50,11 @@ impl Context {
         if !std::ptr::eq(provided.fiber.as_ptr(), Arc::as_ptr(self.fiber_inner())) {
             return Err(BusError::ServiceForeign {
                 service: T::NAME,
-                owner: provided.owner.name.clone(),
-                plugin: self.activation().name.clone(),
+                owner: provided.owner.identity.name.clone(),
+                plugin: self.activation().identity.name.clone(),
             });
         }
-        let change = InternalSet { service: T::__descriptor(), plugin: self.activation().name.clone() };
+        let change = InternalSet { service: T::__descriptor(), plugin: self.activation().identity.name.clone() };
         let stored = dispatch::waterfall(self.emitter(), &change, async || {
             provided.set::<T>(value.clone());
             true
@@ -78,7 +78,7 @@ impl Context {
     /// context is of is over, [`BusError::ServiceUnprovided`] at the root and for an optional need that is absent.
     pub fn require<T: Service + ?Sized>(&self) -> Result<Svc<T>, BusError> {
         let slot = T::__descriptor().slot();
-        let plugin = || self.activation().name.clone();
+        let plugin = || self.activation().identity.name.clone();
         if self.fiber_inner().parent.is_none() {
             let found = self.bus().registry.look_up_loading(self.fiber_inner(), self.view(), slot);
             return found.map(|it| Svc::new(&it)).ok_or(BusError::ServiceUnprovided { service: T::NAME });
@@ -100,9 +100,11 @@ impl Context {
                 // A run that lacks it has it as an optional need.
                 return Err(match fiber.activation() {
                     Some(_) => BusError::ServiceUnprovided { service: T::NAME },
-                    None => {
-                        BusError::ServiceInactive { service: T::NAME, plugin: fiber.name.clone(), state: fiber.state() }
-                    }
+                    None => BusError::ServiceInactive {
+                        service: T::NAME,
+                        plugin: fiber.identity.name.clone(),
+                        state: fiber.state(),
+                    },
                 });
             }
             at = fiber.parent.as_ref();

@@ -139,7 +139,7 @@ impl<'a, E: Event> Running<'a, E> {
         let gate = &self.head.core.gate;
         turn.enter(gate);
         let polled = if gate.is_cancelled() {
-            Poll::Ready(Err(ListenerError::new(self.head.core.name.clone(), E::NAME, Cause::Unloaded)))
+            Poll::Ready(Err(ListenerError::new(self.head.core.identity.name.clone(), E::NAME, Cause::Unloaded)))
         } else {
             future.poll(cx).map(|outcome| answer::<E>(self.bus, self.head, outcome))
         };
