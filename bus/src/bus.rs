@@ -1,6 +1,6 @@
 //! What all contexts of one root share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -41,11 +41,12 @@ pub(crate) struct Bus {
     /// Names that many fibers have.
     pub(crate) scope_name: Arc<str>,
     pub(crate) scope_host_name: Arc<str>,
-    fibers: Mutex<Vec<Weak<FiberInner>>>,
+    /// By number, which is the order they came in.
+    fibers: Mutex<BTreeMap<u64, Weak<FiberInner>>>,
     parked: Mutex<Slots<ParkedCall>>,
     /// Calls that wait for a disposal from inside what is disposed.
     pub(crate) self_waits: Mutex<Slots<SelfWait>>,
-    /// Held while fibers are mounted, and while a version is switched in.
+    /// Held while fibers are mounted, while a version is switched in, and while an effect comes to own something.
     pub(crate) tree: Mutex<()>,
     /// Starts of plugins that run now.
     pub(crate) starting: Mutex<Vec<(usize, Weak<FiberInner>)>>,
@@ -94,15 +95,16 @@ impl Bus {
 
     /// Remembers a fiber for listings.
     pub(crate) fn enlist(&self, fiber: &Arc<FiberInner>) {
-        lock(&self.fibers).push(Arc::downgrade(fiber));
+        lock(&self.fibers).insert(fiber.id, Arc::downgrade(fiber));
     }
 
     pub(crate) fn delist(&self, id: u64) {
-        lock(&self.fibers).retain(|it| it.upgrade().is_some_and(|it| it.id != id));
+        let gone = lock(&self.fibers).remove(&id);
+        drop(gone);
     }
 
     pub(crate) fn fibers(&self) -> Vec<Arc<FiberInner>> {
-        lock(&self.fibers).iter().filter_map(Weak::upgrade).collect()
+        lock(&self.fibers).values().filter_map(Weak::upgrade).collect()
     }
 
     #[inline]

@@ -4,10 +4,10 @@
 //! [`ScopeCell`] beside it, whose snapshot holds its own listeners and those outside any scope, merged in order. A snapshot
 //! is built by the first dispatch after a change and replaced as a whole, so what a dispatch walks never changes under it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::event::{Event, Mode};
@@ -231,11 +231,13 @@ pub(crate) struct Queued<E> {
 struct Lists<E: Event> {
     /// Listeners outside any scope, `global` ones, and all listeners of an event that is not filtered.
     everywhere: Listeners<E>,
-    /// Scopes with listeners of their own.
-    scopes: Vec<Arc<ScopeCell<E>>>,
+    /// Scopes with listeners of their own, in the order they got the first.
+    scopes: BTreeMap<u64, Arc<ScopeCell<E>>>,
     /// Scopes whose snapshot was built since the last change out here. Weak, for a scope without listeners is kept by its
     /// key alone.
     built: Vec<Weak<ScopeCell<E>>>,
+    /// How many scopes lost their last listener since those in `built` were looked through.
+    gone: usize,
 }
 
 /// The listeners one scope has of one event.
@@ -245,6 +247,8 @@ pub(crate) struct ScopeCell<E: Event> {
     /// Taken only by who holds the lock of the event's lists.
     own: Mutex<Listeners<E>>,
     built: AtomicBool,
+    /// Its place among the event's scopes, while it has listeners.
+    at: AtomicU64,
     me: Weak<ScopeCell<E>>,
 }
 
@@ -252,7 +256,12 @@ impl<E: Event> EventCell<E> {
     pub(crate) fn new() -> Self {
         Self {
             current: Current::none(),
-            lists: Mutex::new(Lists { everywhere: Listeners::new(), scopes: Vec::new(), built: Vec::new() }),
+            lists: Mutex::new(Lists {
+                everywhere: Listeners::new(),
+                scopes: BTreeMap::new(),
+                built: Vec::new(),
+                gone: 0,
+            }),
             queue: Mutex::new(OrderedQueue { running: false, depth: 0, waiting: VecDeque::new() }),
         }
     }
@@ -272,6 +281,7 @@ impl<E: Event> EventCell<E> {
 
     fn invalidate(&self, lists: &mut Lists<E>, rows: &Rows) {
         rows.retire(self.current.take());
+        lists.gone = 0;
         for scope in lists.built.drain(..).filter_map(|it| it.upgrade()) {
             scope.built.store(false, Ordering::Relaxed);
             rows.retire(scope.current.take());
@@ -296,6 +306,7 @@ impl<E: Event> ScopeCell<E> {
             event,
             own: Mutex::new(Listeners::new()),
             built: AtomicBool::new(false),
+            at: AtomicU64::new(0),
             me: me.clone(),
         })
     }
@@ -309,7 +320,9 @@ impl<E: Event> ScopeCell<E> {
             let mut lists = self.event.locked();
             let mut own = self.owned();
             if own.len() == 0 {
-                lists.scopes.extend(self.me.upgrade());
+                let at = lists.scopes.last_key_value().map_or(0, |(last, _)| last + 1);
+                self.at.store(at, Ordering::Relaxed);
+                lists.scopes.extend(self.me.upgrade().map(|me| (at, me)));
             }
             own.add(hook);
             rows.retire(self.current.take());
@@ -371,7 +384,7 @@ impl<E: Event> CellControl for EventCell<E> {
         let Lists { everywhere, scopes, .. } = &mut *lists;
         let everywhere =
             everywhere.in_order().map(|it| (it.head().core.identity.name.clone(), false)).collect::<Vec<_>>();
-        let scoped = scopes.iter().flat_map(|scope| {
+        let scoped = scopes.values().flat_map(|scope| {
             scope.owned().in_order().map(|it| (it.head().core.identity.name.clone(), true)).collect::<Vec<_>>()
         });
         everywhere.into_iter().chain(scoped).collect()
@@ -382,7 +395,7 @@ impl<E: Event> LockedCell for (&EventCell<E>, MutexGuard<'_, Lists<E>>) {
     fn invalidate(&mut self, rows: &Rows) {
         let (cell, lists) = self;
         cell.invalidate(lists, rows);
-        for scope in &lists.scopes {
+        for scope in lists.scopes.values() {
             rows.retire(scope.current.take());
         }
     }
@@ -394,10 +407,13 @@ impl<E: Event> CellControl for ScopeCell<E> {
         let mut own = self.owned();
         let hook = own.remove(head)?;
         rows.retire(self.current.take());
-        if own.len() == 0 {
-            lists.scopes.retain(|it| !ptr::eq(&**it, self));
-            lists.built.retain(|it| !ptr::eq(it.as_ptr(), self));
-            self.built.store(false, Ordering::Relaxed);
+        // The caller has this cell, so it is not dropped here.
+        if own.len() == 0 && lists.scopes.remove(&self.at.load(Ordering::Relaxed)).is_some() {
+            lists.gone += 1;
+            if lists.gone > lists.built.len() / 2 {
+                lists.gone = 0;
+                lists.built.retain(|it| it.strong_count() > 0);
+            }
         }
         Some(E::Mode::erase(hook))
     }

@@ -433,6 +433,17 @@ impl Life {
             rest: Seldom::default(),
         }
     }
+
+    /// Adds to the fibers whose disposal makes this one go; whether one of them is new.
+    pub(crate) fn add_causes(&mut self, causes: &[u64]) -> bool {
+        let known = self.rest.causes.len();
+        for cause in causes {
+            if !self.rest.causes.contains(cause) {
+                self.rest.causes.push(*cause);
+            }
+        }
+        self.rest.causes.len() > known
+    }
 }
 
 impl Owned for FiberInner {

@@ -10,6 +10,7 @@
 //! Futures that are pending are counted on their gate *inside* a frame, so the order of the questions is rows first, counters second.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -291,20 +292,25 @@ pub(crate) trait Retired: Send + Sync {
     fn mentions(&self, gate: &Gate) -> bool;
 }
 
-struct Waiter {
-    id: u64,
-    waker: Waker,
+/// Who waits, by what for and then by number.
+#[derive(Default)]
+struct Waiters {
+    last: u64,
+    wakers: BTreeMap<(u64, u64), Waker>,
 }
+
+/// What those wait for who ask about frames and pending futures; other waits are for the fiber of that number.
+const CALLS: u64 = u64::MAX;
 
 /// All rows of one bus, what was retired while they were in use, and who waits for them.
 pub(crate) struct Rows {
     rows: Mutex<Vec<Arc<Row>>>,
-    /// Number of waiters and of retired snapshots: what makes leaving a frame take the long way.
+    /// Number of waiters for calls and of retired snapshots: what makes leaving a frame take the long way.
     waiting: AtomicUsize,
     /// Whether somebody who waits found code on a CPU and must be told when it leaves. Without it a call that is polled in
     /// one task with a disposal would wake that task by being polled, for ever.
     watched: AtomicBool,
-    waiters: Mutex<(u64, Vec<Waiter>)>,
+    waiters: Mutex<Waiters>,
     retired: Mutex<Vec<Arc<dyn Retired>>>,
     asymmetric: bool,
     /// The bus is gone: no thread is inside it, and those that were give their rows up.
@@ -492,7 +498,19 @@ impl Rows {
 
     /// Wakes everyone who waits for rows or counters; they look again.
     pub(crate) fn wake(&self) {
-        let wakers: Vec<_> = lock(&self.waiters).1.iter().map(|it| it.waker.clone()).collect();
+        self.wake_those(CALLS);
+    }
+
+    /// Wakes everyone who waits for something about a fiber; they look again.
+    pub(crate) fn wake_fiber(&self, fiber: u64) {
+        self.wake_those(fiber);
+    }
+
+    fn wake_those(&self, of: u64) {
+        let wakers: Vec<_> = {
+            let waiters = lock(&self.waiters);
+            waiters.wakers.range((of, 0)..=(of, u64::MAX)).map(|(_, waker)| waker.clone()).collect()
+        };
         for waker in wakers {
             waker.wake();
         }
@@ -564,7 +582,15 @@ impl Rows {
     ///
     /// Cancel safe: dropping it gives up the place among the waiters.
     pub(crate) fn wait_until<F: FnMut() -> bool + Unpin>(self: &Arc<Self>, ready: F) -> WaitUntil<F> {
-        WaitUntil { rows: self.clone(), id: None, ready }
+        WaitUntil { rows: self.clone(), of: CALLS, id: None, ready }
+    }
+
+    /// Waits until `ready` holds; looks again whenever somebody tells of the fiber with [`wake_fiber`](Self::wake_fiber).
+    /// Nobody else is woken then: many fibers may be waited for at once.
+    ///
+    /// Cancel safe: dropping it gives up the place among the waiters.
+    pub(crate) fn wait_for<F: FnMut() -> bool + Unpin>(self: &Arc<Self>, fiber: u64, ready: F) -> WaitUntil<F> {
+        WaitUntil { rows: self.clone(), of: fiber, id: None, ready }
     }
 }
 
@@ -578,9 +604,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Future of [`Rows::wait_until`].
+/// Future of [`Rows::wait_until`] and [`Rows::wait_for`].
 pub(crate) struct WaitUntil<F> {
     rows: Arc<Rows>,
+    of: u64,
     id: Option<u64>,
     ready: F,
 }
@@ -591,25 +618,23 @@ impl<F: FnMut() -> bool + Unpin> Future for WaitUntil<F> {
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         // A waker may own a task, whose drop may come here again: none is dropped under the lock.
-        let mut waker = cx.waker().clone();
-        {
+        let waker = cx.waker().clone();
+        let before = {
             let mut waiters = lock(&this.rows.waiters);
-            match this.id {
-                Some(id) => {
-                    if let Some(waiter) = waiters.1.iter_mut().find(|it| it.id == id) {
-                        std::mem::swap(&mut waiter.waker, &mut waker);
-                    }
-                }
-                None => {
-                    waiters.0 += 1;
-                    let id = waiters.0;
-                    waiters.1.push(Waiter { id, waker: waker.clone() });
-                    this.id = Some(id);
+            let id = *this.id.get_or_insert_with(|| {
+                waiters.last += 1;
+                if this.of == CALLS {
                     this.rows.waiting.fetch_add(1, Ordering::Relaxed);
                 }
-            }
+                waiters.last
+            });
+            waiters.wakers.insert((this.of, id), waker)
+        };
+        drop(before);
+        // What concerns a fiber alone is read and written under its lock.
+        if this.of == CALLS {
+            this.rows.heavy_fence();
         }
-        this.rows.heavy_fence();
         if (this.ready)() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
@@ -617,13 +642,11 @@ impl<F: FnMut() -> bool + Unpin> Future for WaitUntil<F> {
 impl<F> Drop for WaitUntil<F> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            let waiter = {
-                let mut waiters = lock(&self.rows.waiters);
-                let at = waiters.1.iter().position(|it| it.id == id);
-                at.map(|at| waiters.1.swap_remove(at))
-            };
-            drop(waiter);
-            self.rows.waiting.fetch_sub(1, Ordering::Relaxed);
+            let waker = lock(&self.rows.waiters).wakers.remove(&(self.of, id));
+            drop(waker);
+            if self.of == CALLS {
+                self.rows.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }

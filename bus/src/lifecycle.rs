@@ -50,7 +50,7 @@ impl Drop for Driver {
             life.abandoned = true;
             life.rest.problems = vec![DisposeProblem::ExecutorEnded { plugin: fiber.identity.name.clone() }];
         }
-        fiber.bus.rows.wake();
+        fiber.bus.rows.wake_fiber(fiber.id);
     }
 }
 
@@ -88,15 +88,9 @@ impl FiberInner {
 
     /// Asks the fiber to go. `causes` are the fibers whose disposal makes it.
     pub(crate) fn request_dispose(self: &Arc<Self>, causes: &[u64], grace: Option<Duration>) {
-        let first = {
+        let (first, tell) = {
             let mut life = lock(&self.life);
-            let known = life.rest.causes.len();
-            for cause in causes {
-                if !life.rest.causes.contains(cause) {
-                    life.rest.causes.push(*cause);
-                }
-            }
-            let more = life.rest.causes.len() > known;
+            let more = life.add_causes(causes);
             life.rest.grace = life.rest.grace.max(grace);
             let first = !life.disposed;
             if self.parent.is_some() {
@@ -107,26 +101,35 @@ impl FiberInner {
             if !first && !more && self.parent.is_some() {
                 return;
             }
-            first
+            (first, more && life.driving)
         };
         if first && self.parent.is_some() {
             dispatch::emit(self.emitter(), &InternalPlugin { fiber: Fiber::new(self.clone()) });
         }
         self.kick();
-        self.bus.rows.wake();
+        if tell {
+            self.tell_causes(causes);
+        }
     }
 
     /// Adds to the fibers whose disposal this one's unloading is part of; also while it unloads already.
     pub(crate) fn add_causes(&self, causes: &[u64]) {
-        {
+        let tell = {
             let mut life = lock(&self.life);
-            for cause in causes {
-                if !life.rest.causes.contains(cause) {
-                    life.rest.causes.push(*cause);
-                }
-            }
+            life.add_causes(causes) && life.driving
+        };
+        if tell {
+            self.tell_causes(causes);
         }
+    }
+
+    /// There are more causes while the fiber starts or unloads: calls may wait for it that its unloading waits for, and
+    /// its start may wait for what it holds up itself.
+    fn tell_causes(&self, causes: &[u64]) {
         self.bus.rows.wake();
+        for cause in causes {
+            self.bus.rows.wake_fiber(*cause);
+        }
     }
 
     /// The fibers whose disposal makes this one unload, itself among them.
@@ -172,7 +175,7 @@ impl FiberInner {
         if (previous == FiberState::Active) != (state == FiberState::Active) {
             self.bus.registry.provider_changed(self);
         }
-        self.bus.rows.wake();
+        self.bus.rows.wake_fiber(self.id);
     }
 
     /// What the fiber should run with; none when it should not run.
@@ -220,7 +223,7 @@ impl FiberInner {
                     self.bus.registry.forget_dependant(self);
                     self.bus.delist(self.id);
                     lock(&self.life).driving = false;
-                    self.bus.rows.wake();
+                    self.bus.rows.wake_fiber(self.id);
                     return;
                 }
                 Step::Rest => {
@@ -237,7 +240,7 @@ impl FiberInner {
                     if !life.again {
                         life.driving = false;
                         drop(life);
-                        self.bus.rows.wake();
+                        self.bus.rows.wake_fiber(self.id);
                         return;
                     }
                 }
@@ -268,7 +271,7 @@ impl FiberInner {
         if self.bus.registry.providers(self, instance.needs()).as_ref() != Some(&epoch.providers) {
             // A provider that went in this very moment may not have met this run among its users.
             self.forget_run(None);
-            self.bus.rows.wake();
+            self.bus.rows.wake_fiber(self.id);
             return;
         }
         self.set_state(FiberState::Loading);
@@ -401,7 +404,7 @@ impl FiberInner {
         let mut waiting = SelfWaiting { bus: self.bus.clone(), target: self.id, place: None };
         self.bus
             .rows
-            .wait_until(move || {
+            .wait_for(self.id, move || {
                 let calls = fiber.bus.rows.own_frames();
                 // A start runs to its end, so it cannot wait for what comes after it.
                 let ends_first = fiber.is_awaited_by_a_start(&calls)
@@ -428,7 +431,7 @@ impl FiberInner {
     pub(crate) async fn wait_disposed(self: &Arc<Self>) {
         let generation = lock(&self.life).generation;
         let fiber = self.clone();
-        self.bus.rows.wait_until(move || fiber.is_down(generation)).await;
+        self.bus.rows.wait_for(self.id, move || fiber.is_down(generation)).await;
     }
 
     pub(crate) async fn dispose(self: &Arc<Self>) -> Result<(), DisposeError> {
@@ -439,7 +442,7 @@ impl FiberInner {
         let mut starts = false;
         self.bus
             .rows
-            .wait_until(|| {
+            .wait_for(self.id, || {
                 let calls = fiber.bus.rows.own_frames();
                 starts = fiber.is_awaited_by_a_start(&calls);
                 waiting.set(calls);

@@ -1,12 +1,13 @@
 //! Who provides which service in which realm, and who needs it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::bus::lock;
 use crate::context::{Context, View};
 use crate::dispatch;
+use crate::effect::Leaf;
 use crate::fault::BusError;
 use crate::fiber::{FiberInner, FiberState};
 use crate::inject::{NeedList, Resolved};
@@ -18,13 +19,15 @@ pub(crate) struct Registry(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
+    /// By service and realm.
     entries: HashMap<(u32, u64), Entry>,
     /// Which slot has a service name, so that a second trait of that name is refused.
     names: HashMap<&'static str, (u32, &'static str)>,
     realms: HashMap<String, u64>,
     last_realm: u64,
     last_id: u64,
-    dependants: Vec<Weak<FiberInner>>,
+    /// Fibers that need a service in a realm, by number, which is the order they were mounted in.
+    dependants: HashMap<(u32, u64), BTreeMap<u64, Weak<FiberInner>>>,
 }
 
 #[derive(Default)]
@@ -67,11 +70,23 @@ impl Registry {
     }
 
     pub(crate) fn add_dependant(&self, fiber: &Arc<FiberInner>) {
-        lock(&self.0).dependants.push(Arc::downgrade(fiber));
+        let mut inner = lock(&self.0);
+        for key in fiber.needed() {
+            inner.dependants.entry(key).or_default().insert(fiber.id, Arc::downgrade(fiber));
+        }
     }
 
     pub(crate) fn forget_dependant(&self, fiber: &Arc<FiberInner>) {
-        lock(&self.0).dependants.retain(|it| it.strong_count() > 0 && !std::ptr::eq(it.as_ptr(), Arc::as_ptr(fiber)));
+        let mut inner = lock(&self.0);
+        for key in fiber.needed() {
+            if let Some(fibers) = inner.dependants.get_mut(&key) {
+                // A weak reference, and the caller has a strong one: nothing is dropped with it.
+                fibers.remove(&fiber.id);
+                if fibers.is_empty() {
+                    inner.dependants.remove(&key);
+                }
+            }
+        }
     }
 
     pub(crate) fn provide<T: Service + ?Sized>(
@@ -83,7 +98,7 @@ impl Registry {
         let descriptor = T::__descriptor();
         let slot = descriptor.slot();
         let key = (slot, context.view().realm(slot));
-        let (provided, adopted, replaced) = {
+        let (provided, adopted, replaced, waiting) = {
             let mut inner = lock(&self.0);
             let hidden = !context.fiber_inner().is_visible();
             let first = *inner.names.entry(descriptor.name).or_insert((slot, descriptor.type_path));
@@ -108,6 +123,7 @@ impl Registry {
             let id = again.as_ref().map_or(id, |it| it.id);
             let (provided, replaced) = ProvidedInner::new(context, value, check, again.as_deref(), id);
             let adopted = context.activation().adopt(provided.clone(), || format!("service `{}`", T::NAME));
+            let revived = adopted.is_ok() && again.is_some();
             if adopted.is_ok() {
                 if let Some(before) = again {
                     before.revived.store(true, Ordering::Release);
@@ -120,11 +136,16 @@ impl Registry {
                 }
                 inner.last_id = inner.last_id.max(id);
             }
-            (provided, adopted, replaced)
+            let waiting = if revived { inner.needing(key) } else { Vec::new() };
+            (provided, adopted, replaced, waiting)
         };
         // What is replaced or refused is dropped here, where the provider's code finds no lock held.
         drop(replaced);
         adopted?;
+        // The withdrawal that would have waited for them is over.
+        for fiber in waiting {
+            fiber.bus.rows.wake_fiber(fiber.id);
+        }
         self.changed(&provided, Some(provided.owner.identity.name.clone()));
         Ok(provided)
     }
@@ -133,7 +154,7 @@ impl Registry {
     pub(crate) fn withdraw(&self, provided: &ProvidedInner, causes: &[u64]) -> Vec<Arc<FiberInner>> {
         let dependants = {
             let mut inner = lock(&self.0);
-            let entry = inner.entries.entry((provided.slot, provided.realm)).or_default();
+            let entry = inner.entries.entry(provided.key()).or_default();
             entry.hidden.retain(|it| !std::ptr::eq(&**it, provided));
             if let Some(current) = entry.current.take_if(|it| std::ptr::eq(&**it, provided)) {
                 entry.last = Arc::downgrade(&current);
@@ -141,7 +162,7 @@ impl Registry {
             if !provided.replaced.load(Ordering::Acquire) {
                 entry.draining += 1;
             }
-            inner.needing(provided.slot)
+            inner.needing(provided.key())
         };
         let users: Vec<_> = dependants.into_iter().filter(|it| it.uses(provided.id)).collect();
         for user in &users {
@@ -155,7 +176,7 @@ impl Registry {
     pub(crate) fn drained(&self, provided: &ProvidedInner) {
         {
             let mut inner = lock(&self.0);
-            let key = (provided.slot, provided.realm);
+            let key = provided.key();
             if let Some(entry) = inner.entries.get_mut(&key) {
                 entry.draining -= 1;
                 entry.replaced -= usize::from(provided.replaced.load(Ordering::Acquire));
@@ -164,19 +185,19 @@ impl Registry {
                 }
             }
         }
-        self.notify(provided.slot);
+        self.notify(provided.key());
     }
 
     fn changed(&self, provided: &ProvidedInner, provider: Option<Arc<str>>) {
         if let Some(fiber) = provided.fiber.upgrade() {
             dispatch::emit(fiber.emitter(), &InternalService { service: provided.descriptor, provider });
         }
-        self.notify(provided.slot);
+        self.notify(provided.key());
     }
 
-    /// Has every fiber that needs the service look at its needs again.
-    pub(crate) fn notify(&self, slot: u32) {
-        let dependants = lock(&self.0).needing(slot);
+    /// Has every fiber that needs the service, in the realm, look at its needs again.
+    pub(crate) fn notify(&self, key: (u32, u64)) {
+        let dependants = lock(&self.0).needing(key);
         for fiber in dependants {
             fiber.kick();
         }
@@ -184,23 +205,28 @@ impl Registry {
 
     /// Has every fiber with needs look at them again.
     pub(crate) fn notify_all(&self) {
-        let all: Vec<_> = lock(&self.0).dependants.iter().filter_map(Weak::upgrade).collect();
-        for fiber in all {
+        let all: BTreeMap<_, _> = {
+            let inner = lock(&self.0);
+            let all = inner.dependants.values().flatten();
+            // Those met again are kept until the lock is given back, in place of the same.
+            all.filter_map(|(id, fiber)| Some((*id, fiber.upgrade()?))).collect()
+        };
+        for fiber in all.into_values() {
             fiber.kick();
         }
     }
 
     /// A fiber that may provide services became active or ceased to be.
     pub(crate) fn provider_changed(&self, provider: &Arc<FiberInner>) {
-        let dependants: Vec<_> = {
-            let inner = lock(&self.0);
-            let provides = |it: &&Arc<ProvidedInner>| std::ptr::eq(it.fiber.as_ptr(), Arc::as_ptr(provider));
-            let all = inner.entries.values().flat_map(|it| it.current.iter().chain(&it.hidden));
-            let slots: Vec<_> = all.filter(provides).map(|it| it.slot).collect();
-            slots.into_iter().flat_map(|slot| inner.needing(slot)).collect()
-        };
-        for fiber in dependants {
-            fiber.kick();
+        let Some(run) = provider.activation() else { return };
+        let mut keys = Vec::new();
+        run.visit(|leaf| {
+            if let Leaf::Service(service) = leaf {
+                keys.push(service.key());
+            }
+        });
+        for key in keys {
+            self.notify(key);
         }
     }
 
@@ -320,9 +346,8 @@ impl Registry {
 }
 
 impl Inner {
-    fn needing(&self, slot: u32) -> Vec<Arc<FiberInner>> {
-        let alive = self.dependants.iter().filter_map(Weak::upgrade);
-        alive.filter(|it| it.instance.as_ref().is_some_and(|it| it.needs().iter().any(|it| it.slot == slot))).collect()
+    fn needing(&self, key: (u32, u64)) -> Vec<Arc<FiberInner>> {
+        self.dependants.get(&key).into_iter().flat_map(BTreeMap::values).filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -369,6 +394,12 @@ impl ProvidedInner {
 }
 
 impl FiberInner {
+    /// The services its plugin needs, each in the realm where the fiber looks for it.
+    fn needed(&self) -> impl Iterator<Item = (u32, u64)> {
+        let needs = self.instance.iter().flat_map(|it| it.needs().iter());
+        needs.map(|need| (need.slot, self.view.realm(need.slot)))
+    }
+
     /// Whether the present run captured this provision, or will have when it has loaded.
     pub(crate) fn uses(&self, id: u64) -> bool {
         let life = lock(&self.life);

@@ -443,6 +443,11 @@ impl ProvidedInner {
         unsafe { &*Arc::as_ptr(&self.shared).cast::<Shared<T>>() }
     }
 
+    /// Service and realm.
+    pub(crate) fn key(&self) -> (u32, u64) {
+        (self.slot, self.realm)
+    }
+
     pub(crate) fn set<T: Service + ?Sized>(&self, value: Arc<T>) {
         drop(self.replace::<T>(value));
     }
@@ -466,7 +471,7 @@ impl ProvidedInner {
         let users = bus.registry.withdraw(self, &undoing.causes());
         let is_kept = || self.revived.load(Ordering::Acquire);
         for user in users {
-            bus.rows.wait_until(|| is_kept() || !user.uses(id)).await;
+            bus.rows.wait_for(user.id, || is_kept() || !user.uses(id)).await;
         }
         if !is_kept() {
             self.gate().close();
@@ -475,7 +480,6 @@ impl ProvidedInner {
         }
         drop(self.owner.release(&self.place));
         self.withdrawn.set();
-        bus.rows.wake();
     }
 }
 
@@ -540,7 +544,7 @@ impl<T: ?Sized> Provided<T> {
 
     /// Asks the check of [`provide_if`](Context::provide_if) again for every plugin that needs the service.
     pub fn notify(&self) {
-        self.inner.bus.registry.notify(self.inner.slot);
+        self.inner.bus.registry.notify(self.inner.key());
     }
 }
 
