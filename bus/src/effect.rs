@@ -1,5 +1,6 @@
 //! Effects: what was registered and can be undone, each owned by one fiber.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -24,6 +25,14 @@ pub trait Owned: Send + Sync {
     fn place(&self) -> &AtomicU32;
     fn label(&self) -> String;
     fn children(&self) -> Vec<EffectInfo> {
+        Vec::new()
+    }
+    /// What it is and whose, for a message.
+    fn title(&self) -> String {
+        self.label()
+    }
+    /// What is undone with it, one level down.
+    fn parts(&self) -> Vec<Arc<dyn Owned>> {
         Vec::new()
     }
     fn is_hook(&self) -> bool {
@@ -207,6 +216,8 @@ pub(crate) struct EffectState {
 #[derive(Default)]
 struct EffectInner {
     items: Vec<Item>,
+    /// The one of them that is being undone.
+    undoing: Option<Arc<dyn Owned>>,
     /// Disposed: the body stops at its next checkpoint.
     stopping: bool,
     /// It stopped there.
@@ -255,16 +266,48 @@ impl EffectState {
                 undoing.problem(DisposeProblem::Stuck { plugin: undoing.plugin.clone(), what: self.label.to_string() });
             }
         }
-        let items = {
-            let mut inner = lock(&self.inner);
-            inner.over = true;
-            std::mem::take(&mut inner.items)
-        };
-        for item in items.into_iter().rev() {
+        lock(&self.inner).over = true;
+        while let Some(item) = self.next_to_undo() {
             self.undo_item(item, undoing).await;
         }
         drop(self.activation.release(&self.place));
         self.undone.set();
+    }
+
+    fn next_to_undo(&self) -> Option<Item> {
+        let mut inner = lock(&self.inner);
+        let item = inner.items.pop();
+        let next = match &item {
+            Some(Item::Owned(owned)) => Some(owned.clone()),
+            _ => None,
+        };
+        let done = std::mem::replace(&mut inner.undoing, next);
+        drop(inner);
+        drop(done);
+        item
+    }
+
+    /// Adds to `met`, which begins with what the effect would own, all that is undone with it, until it comes to the effect
+    /// or to a fiber `around` it; whether it does. Nothing of `met` is dropped here.
+    fn is_undone_with(&self, met: &mut Vec<Arc<dyn Owned>>, around: &[Arc<FiberInner>]) -> bool {
+        let address = |it: &Arc<dyn Owned>| Arc::as_ptr(it).cast::<()>();
+        let around = around.iter().map(|it| Arc::as_ptr(it).cast());
+        let ends: Vec<_> = std::iter::once(std::ptr::from_ref(self).cast()).chain(around).collect();
+        let mut known: HashSet<_> = met.iter().map(address).collect();
+        let mut at = 0;
+        while let Some(owned) = met.get(at) {
+            if ends.contains(&address(owned)) {
+                return true;
+            }
+            // A part met before is in `met` already, so that none is dropped for the last time here.
+            for part in owned.parts() {
+                if known.insert(address(&part)) {
+                    met.push(part);
+                }
+            }
+            at += 1;
+        }
+        false
     }
 
     async fn undo_item(&self, item: Item, undoing: &Undoing<'_>) {
@@ -284,15 +327,22 @@ impl EffectState {
 
     /// Keeps `item` until the effect is undone; when it was, `item` is undone at once.
     fn collect(self: &Arc<Self>, bus: &Arc<Bus>, item: Item) {
-        let late = {
-            let mut inner = lock(&self.inner);
-            if inner.over {
-                item
-            } else {
-                inner.items.push(item);
-                return;
-            }
-        };
+        if let Some(late) = self.keep(item) {
+            self.undo_late(bus, late);
+        }
+    }
+
+    /// Gives `item` back when it comes too late to be kept.
+    fn keep(&self, item: Item) -> Option<Item> {
+        let mut inner = lock(&self.inner);
+        if inner.over {
+            return Some(item);
+        }
+        inner.items.push(item);
+        None
+    }
+
+    fn undo_late(self: &Arc<Self>, bus: &Arc<Bus>, late: Item) {
         let (state, task_bus) = (self.clone(), bus.clone());
         run_or_spawn(bus, async move {
             let undoing = Undoing::new(&task_bus, &state.activation.identity.name, task_bus.grace.dispose);
@@ -307,6 +357,17 @@ impl Owned for EffectState {
     }
     fn label(&self) -> String {
         self.label.to_string()
+    }
+    fn title(&self) -> String {
+        format!("effect `{}` of plugin `{}`", self.label, self.activation.identity.name)
+    }
+    fn parts(&self) -> Vec<Arc<dyn Owned>> {
+        let inner = lock(&self.inner);
+        let owned = inner.items.iter().filter_map(|it| match it {
+            Item::Owned(owned) => Some(owned),
+            _ => None,
+        });
+        owned.chain(&inner.undoing).cloned().collect()
     }
     fn children(&self) -> Vec<EffectInfo> {
         let inner = lock(&self.inner);
@@ -394,14 +455,41 @@ impl Composite {
     /// Takes over something the fiber owns: a listener, an effect, a fiber (so also a scope), a service, a task. It leaves
     /// the fiber's own list and is undone at this place of the composite. What another fiber owns stays in the list of that
     /// one too, and is undone by whichever comes first.
+    ///
+    /// What would come to own itself is refused, for it could never be undone: this effect, one that owns this effect, also
+    /// through others, the fiber this effect belongs to, and every fiber around that one. It stays where it is, and a
+    /// warning that names both is logged.
     pub fn own(&self, owned: impl Ownable) {
         let Some(owned) = owned.into_owned() else { return };
-        if let Some(activation) = owned.activation()
-            && Arc::ptr_eq(&activation, &self.state.activation)
-        {
-            drop(activation.release(owned.place()));
+        let bus = self.context.bus();
+        let activation = owned.activation();
+        let fiber = self.state.activation.fiber.upgrade();
+        let around: Vec<_> = std::iter::successors(fiber, |it| it.parent.clone()).collect();
+        let mut met = vec![owned.clone()];
+        let late = {
+            // One at a time, so that two effects cannot come to own each other.
+            let _tree = lock(&bus.tree);
+            if self.state.is_undone_with(&mut met, &around) {
+                None
+            } else {
+                if let Some(activation) = &activation
+                    && Arc::ptr_eq(activation, &self.state.activation)
+                {
+                    drop(activation.release(owned.place()));
+                }
+                Some(self.state.keep(Item::Owned(owned.clone())))
+            }
+        };
+        // It may be the last of what was met, whose drop is code of a plugin.
+        drop(met);
+        match late {
+            None => {
+                let (effect, owned) = (self.state.title(), owned.title());
+                tracing::warn!("{effect} cannot own {owned}, with which it is undone itself; it is left where it is");
+            }
+            Some(Some(late)) => self.state.undo_late(bus, late),
+            Some(None) => {}
         }
-        self.collect(Item::Owned(owned));
     }
 
     fn collect(&self, item: Item) {

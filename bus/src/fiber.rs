@@ -157,17 +157,19 @@ impl Activation {
         lock(&self.effects).pop()
     }
 
+    pub(crate) fn owned(&self) -> Vec<Arc<dyn Owned>> {
+        lock(&self.effects).iter().cloned().collect()
+    }
+
     /// All listeners, tasks and services, those in composite effects too, in order of registration.
     pub(crate) fn visit(&self, mut visitor: impl FnMut(Leaf<'_>)) {
-        let effects: Vec<_> = lock(&self.effects).iter().cloned().collect();
-        for owned in effects {
+        for owned in self.owned() {
             owned.visit(&mut visitor);
         }
     }
 
     pub(crate) fn effects(&self) -> Vec<EffectInfo> {
-        let effects: Vec<_> = lock(&self.effects).iter().cloned().collect();
-        effects.iter().map(|it| EffectInfo::of(&**it)).collect()
+        self.owned().iter().map(|it| EffectInfo::of(&**it)).collect()
     }
 }
 
@@ -452,6 +454,12 @@ impl Owned for FiberInner {
     }
     fn label(&self) -> String {
         "ctx.mount()".to_owned()
+    }
+    fn title(&self) -> String {
+        format!("the fiber of plugin `{}`", self.identity.name)
+    }
+    fn parts(&self) -> Vec<Arc<dyn Owned>> {
+        FiberInner::activation(self).map(|it| it.owned()).unwrap_or_default()
     }
     fn children(&self) -> Vec<EffectInfo> {
         Vec::new()

@@ -347,31 +347,94 @@ fn an_ordered_event_goes_on_after_a_payload_that_panics_when_it_is_dropped() {
     });
 }
 
+/// What `inspect` shows of the effects of one plugin.
+fn effects(root: &Root, plugin: &str) -> Vec<String> {
+    let fibers = root.inspect().fibers.into_iter().filter(|it| &*it.name == plugin);
+    fibers.flat_map(|it| it.effects).map(|it| format!("{}{:?}", it.label, it.children)).collect()
+}
+
 #[test]
-fn a_composite_that_owns_itself_can_be_listed_and_undone() {
+fn a_composite_refuses_to_own_itself() {
     ends(async |root| {
         let kept = Arc::new(Mutex::new(None));
         let keep = kept.clone();
         let handle = root.effect("ring", move |fx| *keep.lock().unwrap() = Some(fx.clone())).unwrap();
         let composite = kept.lock().unwrap().take().unwrap();
         composite.own(handle.clone());
-        drop(root.inspect());
+        assert_eq!(effects(&root, "root"), ["ring[]"]);
         handle.dispose().await;
+        assert!(effects(&root, "root").is_empty());
     });
 }
 
 #[test]
-fn a_fiber_owned_by_its_own_effect_can_be_disposed() {
+fn composites_refuse_to_own_each_other_through_a_third() {
+    ends(async |root| {
+        let mut composites = Vec::new();
+        let handles: Vec<_> = (0..3).map(|_| root.effect("", |fx| composites.push(fx.clone())).unwrap()).collect();
+        for (at, composite) in composites.iter().enumerate() {
+            composite.own(handles[(at + 1) % 3].clone());
+        }
+        let undone = Arc::new(AtomicUsize::new(0));
+        for composite in composites {
+            let undone = undone.clone();
+            composite.defer(move || {
+                undone.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        assert_eq!(root.fiber().effects().len(), 1, "the first owns the second, and that one the third");
+        root.fiber().dispose().await.unwrap();
+        assert_eq!(undone.load(Ordering::Relaxed), 3);
+    });
+}
+
+#[test]
+fn a_composite_being_undone_refuses_to_come_to_own_itself_through_what_it_owns() {
+    ends(async |root| {
+        let outer = Arc::new(Mutex::new(None::<linn_bus::EffectHandle>));
+        let (whole, stopping) = (outer.clone(), Arc::new(tokio::sync::Notify::new()));
+        let stopped = stopping.clone();
+        let inner = root
+            .effect_async("inner", async move |fx| {
+                stopped.notified().await;
+                let outer = whole.lock().unwrap().take().unwrap();
+                fx.own(outer);
+            })
+            .unwrap();
+        let handle = root.effect("outer", |fx| fx.own(inner)).unwrap();
+        *outer.lock().unwrap() = Some(handle.clone());
+        let undone = handle.dispose();
+        stopping.notify_one();
+        undone.await;
+    });
+}
+
+#[test]
+fn an_effect_refuses_to_own_a_fiber_around_it() {
     ends(async |root| {
         let fiber = root
             .mount_fn("self", async |ctx: Context, (): ()| -> Result<(), BusError> {
                 let me = ctx.fiber();
-                ctx.effect("me", |fx| fx.own(me))?;
+                ctx.effect("me", |fx| fx.own(me.clone()))?;
+                ctx.scope()?.context().effect("outer", |fx| fx.own(me))?;
                 Ok(())
             })
             .unwrap();
         fiber.running().await.unwrap();
-        drop(fiber.dispose().await);
+        assert_eq!(effects(&root, "self").first().map(String::as_str), Some("me[]"));
+        fiber.dispose().await.unwrap();
+        assert_eq!(fiber.id(), None);
+    });
+}
+
+#[test]
+fn an_effect_refuses_to_own_a_fiber_whose_effect_owns_its_own_fiber() {
+    ends(async |root| {
+        let (one, other) = (root.scope().unwrap(), root.scope().unwrap());
+        one.context().effect("owner", |fx| fx.own(other.fiber().clone())).unwrap();
+        other.context().effect("owned", |fx| fx.own(one.fiber().clone())).unwrap();
+        one.dispose().await.unwrap();
+        assert_eq!(other.fiber().id(), None, "it went with the effect that owns it");
     });
 }
 
