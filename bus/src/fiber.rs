@@ -277,7 +277,7 @@ impl Late {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(crate) generation: u64,
-    pub(crate) providers: Vec<u64>,
+    pub(crate) providers: Box<[u64]>,
 }
 
 pub(crate) struct NewFiber<'a> {
@@ -313,7 +313,7 @@ impl FiberInner {
         let activation = Activation::new(self);
         let mut life = lock(&self.life);
         life.activation = Some(activation);
-        life.loaded = Some(Epoch { generation: 0, providers: Vec::new() });
+        life.loaded = Some(Epoch { generation: 0, providers: Box::default() });
     }
 
     /// A fiber owned by the run of `parent`; without an instance it is active at once.

@@ -36,12 +36,12 @@ const BLOCK: usize = if cfg!(loom) { 2 } else { 64 };
 pub(crate) struct Gate {
     closed: AtomicBool,
     cancelled: AtomicBool,
-    pending: AtomicUsize,
+    pending: AtomicU32,
 }
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Self { closed: AtomicBool::new(false), cancelled: AtomicBool::new(false), pending: AtomicUsize::new(0) }
+        Self { closed: AtomicBool::new(false), cancelled: AtomicBool::new(false), pending: AtomicU32::new(0) }
     }
 
     /// Nothing new may be entered. Takes effect for others after [`Rows::heavy_fence`].
@@ -66,7 +66,7 @@ impl Gate {
 
     /// Futures that were polled at least once and have neither ended nor been dropped.
     pub(crate) fn pending(&self) -> usize {
-        self.pending.load(Ordering::Acquire)
+        self.pending.load(Ordering::Acquire) as usize
     }
 
     /// Call only inside a frame that names this gate.
@@ -85,7 +85,7 @@ impl Gate {
     /// frame is left.
     #[inline]
     pub(crate) fn count_pending(&self, more: isize) {
-        self.pending.fetch_add(more as usize, Ordering::AcqRel);
+        self.pending.fetch_add(more as u32, Ordering::AcqRel);
     }
 
     fn mark(&self) -> usize {

@@ -188,8 +188,8 @@ impl FiberInner {
             life.generation
         };
         let providers = match &self.instance {
-            Some(instance) => self.bus.registry.providers(self, instance.needs())?,
-            None => Vec::new(),
+            Some(instance) => self.bus.registry.providers(self, instance.needs())?.into(),
+            None => Box::default(),
         };
         Some(Epoch { generation, providers })
     }
@@ -268,7 +268,7 @@ impl FiberInner {
                 life.rest.causes.clear();
             }
         }
-        if self.bus.registry.providers(self, instance.needs()).as_ref() != Some(&epoch.providers) {
+        if self.bus.registry.providers(self, instance.needs()).as_deref() != Some(&*epoch.providers) {
             // A provider that went in this very moment may not have met this run among its users.
             self.forget_run(None);
             self.bus.rows.wake_fiber(self.id);
