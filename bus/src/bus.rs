@@ -1,6 +1,6 @@
 //! What all contexts of one root share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -41,8 +41,8 @@ pub(crate) struct Bus {
     /// Names that many fibers have.
     pub(crate) scope_name: Arc<str>,
     pub(crate) scope_host_name: Arc<str>,
-    /// By number, which is the order they came in.
-    fibers: Mutex<BTreeMap<u64, Weak<FiberInner>>>,
+    /// Each knows its place.
+    fibers: Mutex<Slots<Weak<FiberInner>>>,
     parked: Mutex<Slots<ParkedCall>>,
     /// Calls that wait for a disposal from inside what is disposed.
     pub(crate) self_waits: Mutex<Slots<SelfWait>>,
@@ -95,16 +95,21 @@ impl Bus {
 
     /// Remembers a fiber for listings.
     pub(crate) fn enlist(&self, fiber: &Arc<FiberInner>) {
-        lock(&self.fibers).insert(fiber.id, Arc::downgrade(fiber));
+        let place = lock(&self.fibers).add(Arc::downgrade(fiber));
+        let place = u32::try_from(place).expect("fewer than 2^32 fibers");
+        fiber.listed.store(place, Ordering::Relaxed);
     }
 
-    pub(crate) fn delist(&self, id: u64) {
-        let gone = lock(&self.fibers).remove(&id);
+    pub(crate) fn delist(&self, fiber: &FiberInner) {
+        let gone = lock(&self.fibers).take(fiber.listed.load(Ordering::Relaxed) as usize);
         drop(gone);
     }
 
+    /// In the order they came in.
     pub(crate) fn fibers(&self) -> Vec<Arc<FiberInner>> {
-        lock(&self.fibers).values().filter_map(Weak::upgrade).collect()
+        let mut fibers: Vec<_> = lock(&self.fibers).iter().filter_map(Weak::upgrade).collect();
+        fibers.sort_unstable_by_key(|it| it.id);
+        fibers
     }
 
     #[inline]

@@ -182,6 +182,8 @@ pub(crate) struct FiberInner {
     /// Run of the parent that mounted it.
     owner: Option<Arc<Activation>>,
     owned: AtomicU32,
+    /// Place among the fibers of the bus.
+    pub(crate) listed: AtomicU32,
     /// What contexts of this fiber are derived from.
     pub(crate) view: View,
     pub(crate) instance: Option<Box<dyn Instance>>,
@@ -298,6 +300,7 @@ impl FiberInner {
             parent: None,
             owner: None,
             owned: AtomicU32::new(NOWHERE),
+            listed: AtomicU32::new(NOWHERE),
             view: View::default(),
             instance: None,
             life: Mutex::new(Life::new(FiberState::Active)),
@@ -331,6 +334,7 @@ impl FiberInner {
             parent: Some(parent),
             owner: Some(owner.clone()),
             owned: AtomicU32::new(NOWHERE),
+            listed: AtomicU32::new(NOWHERE),
             view: new.view,
             instance: new.instance,
             life: Mutex::new(Life::new(state)),
@@ -339,9 +343,11 @@ impl FiberInner {
         if fiber.instance.is_none() {
             fiber.activate_bare();
         }
+        // Before the owner may dispose it, which takes it off the list.
+        bus.enlist(&fiber);
         let adopted = owner.adopt(fiber.clone(), what);
-        if adopted.is_ok() {
-            bus.enlist(&fiber);
+        if adopted.is_err() {
+            bus.delist(&fiber);
         }
         // What is refused is dropped with its config, which must find no lock held.
         drop(tree);

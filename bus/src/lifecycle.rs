@@ -221,7 +221,7 @@ impl FiberInner {
                     self.set_state(FiberState::Disposed);
                     self.leave_owner();
                     self.bus.registry.forget_dependant(self);
-                    self.bus.delist(self.id);
+                    self.bus.delist(self);
                     lock(&self.life).driving = false;
                     self.bus.rows.wake_fiber(self.id);
                     return;
