@@ -74,6 +74,14 @@ impl<E, T> AnsweredAs<E, T> for T {
     }
 }
 
+/// Nothing can be answered, so whoever listens says nothing.
+impl<E> AnsweredAs<E, ()> for Option<std::convert::Infallible> {
+    #[inline(always)]
+    fn answer((): ()) -> Self {
+        None
+    }
+}
+
 macro_rules! answers {
     ($mode:ty: $answer:ty => $some:expr) => {
         impl<E: Event, R> Answers<E, R, Plain> for $mode

@@ -1,0 +1,10 @@
+//! Agents: whoever lives in a session and drives it.
+
+mod registry;
+mod types;
+
+pub use registry::{AgentHandle, Agents, AgentsError, CreateAgent, ResumeAgent, Setup, SetupFuture};
+pub use types::{
+    Agent, AgentDriver, AgentFactory, AgentOptions, AgentStatus, ContinuationDecision, ContinuationStop, Prompt,
+    PromptDecision, SessionStartSource,
+};

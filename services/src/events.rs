@@ -1,0 +1,24 @@
+//! The events of the harness, one type each.
+
+mod agent;
+mod approval;
+mod commands;
+mod fs;
+mod interaction;
+mod llm;
+mod prompt;
+mod session;
+mod tools;
+
+pub use agent::{
+    AgentCreated, AgentDisposed, AgentError, AgentPreStep, AgentPromptSubmit, AgentQueued, AgentRequest,
+    AgentSessionPrefix, AgentSessionStart, AgentStatusChanged, AgentStepResult, AgentTurnContinuation, AgentTurnStop,
+};
+pub use approval::ApprovalRequest;
+pub use commands::CommandsChange;
+pub use fs::{FsEditIntent, FsObserved, FsWriteIntentRequest};
+pub use interaction::{InteractionAsk, InteractionSudo};
+pub use llm::LlmStream;
+pub use prompt::{SystemPromptAssemble, SystemPromptChange};
+pub use session::{SessionCreated, SessionEvent, SessionFlush};
+pub use tools::{ToolsAmend, ToolsChange, ToolsExecute, ToolsPostExecute, ToolsPreExecute, ToolsResult};

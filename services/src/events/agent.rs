@@ -1,0 +1,246 @@
+//! `agent/*`: the live side of agents; what may step in, and what is told.
+
+use std::sync::Arc;
+
+use linn_bus::Event;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{Agent, AgentStatus, ContinuationDecision, ContinuationStop, PromptDecision, SessionStartSource};
+use crate::model::{ContentBlock, LlmCallConfig, Message, MessageSource};
+use crate::session::ErrorInfo;
+
+/// An agent was published.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the agent.
+/// - Emitted by: the `agents` service, when agent and session can be found; its verbs are still locked.
+/// - On listener error or panic: the agent is taken back, and its creation fails.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/created", mode = Emit, subject = self.agent.key())]
+pub struct AgentCreated {
+    /// The agent.
+    pub agent: Agent,
+}
+
+/// An agent is gone.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the agent.
+/// - Emitted by: the `agents` service, after the loop has ended and the agent cannot be found any more; its session still
+///   lives, and its own listeners hear this.
+/// - On listener error or panic: logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/disposed", mode = Emit, subject = self.agent.key())]
+pub struct AgentDisposed {
+    /// The agent.
+    pub agent: Agent,
+}
+
+/// A step, a turn or a flush failed.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the agent.
+/// - Emitted by: the loop: after the step was closed and before the turn ends, once a turn; again if the flush behind the
+///   turn fails. Not for what was cancelled or disposed.
+/// - On listener error or panic: logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/error", mode = Emit, subject = self.agent.key())]
+pub struct AgentError {
+    /// The agent.
+    pub agent: Agent,
+    /// Number of the turn.
+    pub turn: u32,
+    /// Number of the step; 0 for what failed outside of one.
+    pub step: u32,
+    /// What happened, in words.
+    pub message: String,
+    /// Kind of error and its stable code, where it has one.
+    pub error: Option<ErrorInfo>,
+}
+
+/// A step is about to begin; what it shows the model may still be changed in the log.
+///
+/// - Mode: serial; there is no answer, so all are heard.
+/// - Scope: the agent.
+/// - Emitted by: the loop, once a step, after the prompt is assembled and before the step opens.
+/// - On listener error or panic: the turn ends as an error; no step opens.
+/// - Cancelled by: `signal`.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/pre-step", mode = Serial, output = std::convert::Infallible, subject = self.agent.key())]
+pub struct AgentPreStep {
+    /// The agent.
+    pub agent: Agent,
+    /// Number of the turn.
+    pub turn: u32,
+    /// Number of the step that will begin.
+    pub step: u32,
+    /// The system text of the request; empty if there is none.
+    pub full_system_prompt: Arc<str>,
+    /// What stands in front of the history in each request.
+    pub session_prefix: Arc<[Message]>,
+    /// Ends with the step.
+    pub signal: CancellationToken,
+}
+
+/// A prompt may be admitted, rewritten or refused.
+///
+/// - Mode: waterfall; the default admits it as it is.
+/// - Scope: the agent.
+/// - Emitted by: the loop, once a prompt, in the order of the inbox, inside of the open turn.
+/// - On listener error or panic: the turn ends as an error with step 0; prompts behind it go back to the inbox.
+/// - Cancelled by: the turn.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/prompt-submit", mode = Waterfall, output = PromptDecision, subject = self.agent.key())]
+pub struct AgentPromptSubmit {
+    /// The agent.
+    pub agent: Agent,
+    /// The prompt.
+    pub content: Vec<ContentBlock>,
+    /// Who sent it.
+    pub source: MessageSource,
+}
+
+/// A message is in the inbox.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the agent.
+/// - Emitted by: `send` and `steer`, before they return.
+/// - On listener error or panic: logged; the message is in the inbox all the same.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/queued", mode = Emit, subject = self.agent.key())]
+pub struct AgentQueued {
+    /// The agent.
+    pub agent: Agent,
+    /// The message.
+    pub content: Vec<ContentBlock>,
+    /// Who sent it.
+    pub source: MessageSource,
+    /// Whether it goes to the turn that runs.
+    pub is_steering: bool,
+}
+
+/// A request is about to be made; model and sampling may be changed.
+///
+/// - Mode: waterfall; the default leaves them as they are.
+/// - Scope: the agent.
+/// - Emitted by: the loop, once a step, after the history was taken: what is logged here joins the next request.
+/// - On listener error or panic: the step fails.
+/// - Cancelled by: the step.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/request", mode = Waterfall, output = LlmCallConfig, subject = self.agent.key())]
+pub struct AgentRequest {
+    /// The agent.
+    pub agent: Agent,
+    /// Number of the turn.
+    pub turn: u32,
+    /// Number of the step.
+    pub step: u32,
+    /// Model and sampling of the request before, or those of the agent.
+    pub config: LlmCallConfig,
+}
+
+/// What stands in front of the whole history is put together.
+///
+/// - Mode: waterfall; the default is empty. Put yours before what `next` gives: `[mine, ..next]`.
+/// - Scope: the agent.
+/// - Emitted by: the loop, once in its life, before its first step.
+/// - On listener error or panic: the turn ends as an error; the next turn tries again.
+/// - Cancelled by: `signal`; what was put together then is thrown away.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/session-prefix", mode = Waterfall, output = Vec<Message>, subject = self.agent.key())]
+pub struct AgentSessionPrefix {
+    /// The agent.
+    pub agent: Agent,
+    /// Ends with the step.
+    pub signal: CancellationToken,
+}
+
+/// An agent may be driven from now on.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the agent.
+/// - Emitted by: the `agents` service, once, before the loop runs; what is sent or injected here is what it begins with.
+/// - On listener error or panic: logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/session-start", mode = Emit, subject = self.agent.key())]
+pub struct AgentSessionStart {
+    /// The agent.
+    pub agent: Agent,
+    /// Why its session starts.
+    pub source: SessionStartSource,
+}
+
+/// An agent began to work, stopped, or is gone.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the agent.
+/// - Emitted by: the loop, with each change. Who waits for `idle` is let go before this is told.
+/// - On listener error or panic: logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/status", mode = Emit, subject = self.agent.key())]
+pub struct AgentStatusChanged {
+    /// The agent.
+    pub agent: Agent,
+    /// What it is now.
+    pub status: AgentStatus,
+}
+
+/// An answer is complete and may be rewritten before it is logged.
+///
+/// - Mode: waterfall; the default is the answer as it came.
+/// - Scope: the agent.
+/// - Emitted by: the loop, once a step, after the stream ended well. Log, history and tool calls go by what comes out.
+/// - On listener error or panic: the step fails.
+/// - Cancelled by: the step.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/step-result", mode = Waterfall, output = Message, subject = self.agent.key())]
+pub struct AgentStepResult {
+    /// The agent.
+    pub agent: Agent,
+    /// Number of the turn.
+    pub turn: u32,
+    /// Number of the step.
+    pub step: u32,
+    /// The answer.
+    pub message: Arc<Message>,
+}
+
+/// A step is over; the turn goes on or ends.
+///
+/// - Mode: waterfall; the default goes on if tools were called or steering arrived.
+/// - Scope: the agent.
+/// - Emitted by: the loop, after each step that ended well. A reason to go on becomes steering.
+/// - On listener error or panic: the turn ends as an error.
+/// - Cancelled by: the turn.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/turn-continuation", mode = Waterfall, output = ContinuationDecision, subject = self.agent.key())]
+pub struct AgentTurnContinuation {
+    /// The agent.
+    pub agent: Agent,
+    /// Number of the turn.
+    pub turn: u32,
+    /// What the loop would do.
+    pub default_decision: ContinuationDecision,
+}
+
+/// The last word on whether a turn ends.
+///
+/// - Mode: serial; the first that says stop is the last asked.
+/// - Scope: the agent.
+/// - Emitted by: the loop, after the continuation was decided. A stop also drops the steering that waits.
+/// - On listener error or panic: the turn ends as an error.
+/// - Cancelled by: the turn.
+#[derive(Debug, Clone, Event)]
+#[event(name = "agent/turn-stop", mode = Serial, output = ContinuationStop, subject = self.agent.key())]
+pub struct AgentTurnStop {
+    /// The agent.
+    pub agent: Agent,
+    /// Number of the turn.
+    pub turn: u32,
+}

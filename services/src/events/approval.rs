@@ -1,0 +1,58 @@
+//! `approval/*`: questions to a human about tool calls.
+
+use linn_bus::Event;
+use serde_json::Value;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::ids::{ApprovalRequestId, CallId, ToolName};
+use crate::session::ApprovalOutcome;
+use crate::tools::{ToolClass, ToolPreview};
+
+/// A human is asked whether a call may run.
+///
+/// - Mode: waterfall; whoever can answer does so without `next`. The default is that nobody can.
+/// - Scope: the agent that calls.
+/// - Emitted by: the `approval` service alone; ask through it.
+/// - On listener error or panic: nobody could answer, so the call does not run.
+/// - Cancelled by: `signal`; an answer that comes later is thrown away.
+#[derive(Debug, Clone, Event)]
+#[event(name = "approval/request", mode = Waterfall, output = ApprovalOutcome, subject = self.agent.key())]
+pub struct ApprovalRequest {
+    /// Id of the question, as it is logged; the service gives it.
+    pub id: Option<ApprovalRequestId>,
+    /// The agent that calls.
+    pub agent: Agent,
+    /// The tool.
+    pub tool_name: ToolName,
+    /// The call.
+    pub call_id: Option<CallId>,
+    /// The arguments it would run with.
+    pub arguments: Option<Arc<Value>>,
+    /// Whether the tool changes anything.
+    pub class: Option<ToolClass>,
+    /// What the call would do.
+    pub preview: Option<ToolPreview>,
+    /// Why it is asked.
+    pub reason: Option<String>,
+    /// Takes the question back.
+    pub signal: CancellationToken,
+}
+
+impl ApprovalRequest {
+    /// A question about a tool, with nothing else said.
+    pub fn new(agent: Agent, tool_name: impl Into<ToolName>) -> Self {
+        Self {
+            id: None,
+            agent,
+            tool_name: tool_name.into(),
+            call_id: None,
+            arguments: None,
+            class: None,
+            preview: None,
+            reason: None,
+            signal: CancellationToken::new(),
+        }
+    }
+}

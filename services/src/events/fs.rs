@@ -1,0 +1,58 @@
+//! `fs/*`: what tools are about to do to files, and what they saw.
+
+use linn_bus::Event;
+
+use crate::agent::Agent;
+use crate::fs::{FsTarget, FsWriteIntent};
+use crate::ids::FsVersion;
+
+/// A file is about to be edited; whoever keeps track of what was read says which version the edit is for.
+///
+/// - Mode: waterfall; one listener decides. The default is an edit of whatever is there.
+/// - Scope: none.
+/// - Emitted by: the tools that edit.
+/// - On listener error or panic: the file is not edited, and the call fails with the error.
+/// - Cancelled by: the call.
+#[derive(Debug, Clone, Event)]
+#[event(name = "fs/edit-intent", mode = Waterfall, output = Option<FsVersion>)]
+pub struct FsEditIntent {
+    /// The file.
+    pub target: FsTarget,
+    /// Who edits.
+    pub actor: Option<Agent>,
+}
+
+/// A file is about to be written whole; whoever keeps track of what was read says what has to be there.
+///
+/// - Mode: waterfall; one listener decides. The default writes whatever is there.
+/// - Scope: none.
+/// - Emitted by: the tools that write.
+/// - On listener error or panic: the file is not written, and the call fails with the error.
+/// - Cancelled by: the call.
+#[derive(Debug, Clone, Event)]
+#[event(name = "fs/write-intent", mode = Waterfall, output = FsWriteIntent)]
+pub struct FsWriteIntentRequest {
+    /// The file.
+    pub target: FsTarget,
+    /// Who writes.
+    pub actor: Option<Agent>,
+}
+
+/// A file was read or written, and this is what it held.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: none.
+/// - Emitted by: the tools that read, write and edit, after they did.
+/// - On listener error or panic: the call fails with the error, though the file was changed; who listens here must not
+///   fail.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "fs/observed", mode = Emit)]
+pub struct FsObserved {
+    /// The file.
+    pub target: FsTarget,
+    /// What it held.
+    pub version: FsVersion,
+    /// Who saw it.
+    pub actor: Option<Agent>,
+}

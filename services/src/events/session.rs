@@ -1,0 +1,58 @@
+//! `session/*`: what happens to logs.
+
+use std::sync::Arc;
+
+use linn_bus::{Event, ScopeKey};
+
+use crate::session::{Record, Session};
+
+/// A session entered the store.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the owner of the session.
+/// - Emitted by: the `sessions` service, before its creation returns.
+/// - On listener error or panic: the session leaves the store again, and its creation fails.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "session/created", mode = Emit, subject = owner)]
+pub struct SessionCreated {
+    /// The session.
+    pub session: Session,
+    /// The scope it was entered through.
+    pub owner: Option<ScopeKey>,
+}
+
+/// A record is in the log.
+///
+/// - Mode: emit, to everybody, one record of a session after the other: what a listener logs is told when all have heard
+///   of this one.
+/// - Scope: the owner of the session.
+/// - Emitted by: [`Session::append`], after the record is in the log.
+/// - On listener error or panic: whoever logged the record gets the errors; the record stays.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "session/event", mode = Emit, subject = owner)]
+pub struct SessionEvent {
+    /// The session.
+    pub session: Session,
+    /// Its owner.
+    pub owner: Option<ScopeKey>,
+    /// The record.
+    pub record: Arc<Record>,
+}
+
+/// What is in the log shall be written down now.
+///
+/// - Mode: parallel; the dispatch waits for everybody.
+/// - Scope: the owner of the session.
+/// - Emitted by: the `sessions` service; the loop asks for it after each turn.
+/// - On listener error or panic: whoever asked gets the errors; nothing is lost, the next flush tries again.
+/// - Cancelled by: dropping the dispatch.
+#[derive(Debug, Clone, Event)]
+#[event(name = "session/flush", mode = Parallel, subject = owner)]
+pub struct SessionFlush {
+    /// The session.
+    pub session: Session,
+    /// Its owner.
+    pub owner: Option<ScopeKey>,
+}

@@ -1,0 +1,23 @@
+//! The vocabulary of the harness: events with their payloads and decisions, the facts of session logs, the seams that
+//! plugins provide, and the registries that live in memory.
+//!
+//! There is no I/O here, and nothing that could be done in two ways: what can is a seam, and a plugin provides it.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod agent;
+pub mod approval;
+pub mod commands;
+pub mod compaction;
+pub mod events;
+pub mod fs;
+pub mod ids;
+pub mod interaction;
+pub mod llm;
+pub mod model;
+pub mod persistence;
+pub mod prompt;
+pub mod session;
+pub mod shell;
+pub mod tools;

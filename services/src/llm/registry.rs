@@ -1,0 +1,100 @@
+//! The models that can be asked.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use linn_bus::{BoxFuture, BusError, Context, EffectHandle, ListenerError, ServiceError, service};
+
+use crate::agent::Agent;
+use crate::ids::ModelId;
+use crate::model::{GenerateRequest, StreamChunk};
+
+/// A streamed answer. An error ends it.
+pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<StreamChunk, LlmError>> + Send>>;
+
+/// Language models that can be asked. Adapters bring them.
+#[service("llm")]
+pub trait Llm {
+    /// Registers an adapter for models: all of them, or none. A model that ends with `*` stands for all that begin so; the
+    /// longest that fits is asked.
+    fn register(
+        &self,
+        ctx: &Context,
+        models: Vec<ModelId>,
+        adapter: Arc<dyn Adapter>,
+    ) -> Result<EffectHandle, LlmError>;
+
+    /// Asks a model, through the listeners of `llm/stream`; `agent` is on whose behalf.
+    ///
+    /// Dropping the stream ends the call.
+    async fn stream(&self, request: Arc<GenerateRequest>, agent: Option<&Agent>) -> Result<ChunkStream, LlmError>;
+
+    /// The models that adapters registered, by id.
+    fn models(&self) -> Result<Vec<ModelId>, LlmError>;
+}
+
+/// Speaks to a kind of endpoint.
+///
+/// It sends usage before `Finish`, and nothing after it; leaves arguments as the model wrote them; heeds `request.signal`;
+/// and does not try again by itself once it has sent a chunk.
+pub trait Adapter: Send + Sync + 'static {
+    /// Name, for errors.
+    fn name(&self) -> &str;
+    /// Begins a call.
+    fn stream(&self, request: Arc<GenerateRequest>) -> BoxFuture<'static, Result<ChunkStream, LlmError>>;
+}
+
+/// Why a model did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct LlmError {
+    /// In words, without secrets.
+    pub message: String,
+    /// Stable code, such as `NO_ADAPTER`, `AUTH`, `RATE_LIMIT`, `INVALID_REQUEST`, `SERVER`, `HTTP_418`.
+    pub code: Option<String>,
+    /// HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// Whether the same call may succeed later.
+    pub is_retryable: bool,
+}
+
+impl LlmError {
+    /// An error with a code that another try does not help.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: Some(code.to_owned()), status: None, is_retryable: false }
+    }
+
+    /// The same, worth another try.
+    pub fn retryable(mut self) -> Self {
+        self.is_retryable = true;
+        self
+    }
+
+    /// The same, with the status of the HTTP answer.
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+}
+
+impl From<ServiceError> for LlmError {
+    fn from(error: ServiceError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+impl From<BusError> for LlmError {
+    fn from(error: BusError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+impl From<ListenerError> for LlmError {
+    fn from(error: ListenerError) -> Self {
+        let code = match error.cause() {
+            linn_bus::Cause::Failed(fault) => fault.code().unwrap_or(error.code()).to_owned(),
+            _ => error.code().to_owned(),
+        };
+        Self { message: format!("{error:#}"), code: Some(code), status: None, is_retryable: false }
+    }
+}

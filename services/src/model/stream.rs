@@ -1,0 +1,122 @@
+//! What a model streams.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::CallId;
+use crate::model::ContentBlock;
+
+/// What kind of block a stream begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockType {
+    /// Text.
+    Text,
+    /// Reasoning.
+    Reasoning,
+    /// A tool call.
+    ToolCall,
+}
+
+/// One piece of a streamed answer.
+///
+/// An adapter sends usage before `Finish`, and nothing after it. `BlockEnd` is authoritative for its block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum StreamChunk {
+    /// A block begins.
+    BlockStart {
+        /// Which block.
+        index: u32,
+        /// Its kind.
+        block_type: BlockType,
+    },
+    /// More text of a block.
+    TextDelta {
+        /// Which block.
+        index: u32,
+        /// What to append.
+        text: String,
+    },
+    /// More reasoning of a block.
+    ReasoningDelta {
+        /// Which block.
+        index: u32,
+        /// What to append.
+        text: String,
+    },
+    /// More of a tool call.
+    ToolCallDelta {
+        /// Which block.
+        index: u32,
+        /// Id of the call; empty if the endpoint has not named it.
+        id: CallId,
+        /// Name of the tool, once it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// What to append to the arguments.
+        arguments_delta: String,
+    },
+    /// A block is complete.
+    BlockEnd {
+        /// Which block.
+        index: u32,
+        /// The whole block.
+        block: ContentBlock,
+    },
+    /// What the call cost so far.
+    Usage {
+        /// The counts.
+        usage: TokenUsage,
+    },
+    /// The answer ends.
+    Finish {
+        /// Why.
+        reason: FinishReason,
+    },
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FinishReason {
+    /// The model is done.
+    Stop,
+    /// The model waits for tools.
+    ToolCalls,
+    /// The limit of the answer was reached.
+    MaxTokens,
+    /// The call was aborted.
+    Aborted,
+    /// The call failed.
+    Error {
+        /// In words.
+        message: String,
+        /// Stable code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+    },
+    /// A reason that Linn does not know: an object with a `kind`.
+    #[serde(untagged)]
+    Other(serde_json::Value),
+}
+
+/// Tokens of one model call. The counts are disjoint: input excludes what was read from or written to a cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenUsage {
+    /// Tokens read, not counting cached ones.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Tokens read from a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens written to a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
+    /// Of the output, tokens of reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+}

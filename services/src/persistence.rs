@@ -1,0 +1,137 @@
+//! Where sessions are kept when they do not live.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use linn_bus::{ServiceError, service};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::SessionId;
+use crate::session::{Record, SessionHeader};
+
+/// Keeps sessions. What lives is written down as it happens, by whoever provides this, through the events of the session;
+/// this is for what does not live.
+#[service("session-persistence")]
+pub trait SessionPersistence {
+    /// Reads a session: repaired, if its process died, and ready to be continued.
+    async fn load(&self, id: &SessionId) -> Result<StoredSession, PersistenceError>;
+
+    /// The sessions kept, the pinned ones first, then the latest first.
+    async fn list(&self) -> Result<Vec<SessionSummary>, PersistenceError>;
+
+    /// Gives a session a title; `None` goes back to one made from its first prompt.
+    async fn set_title(&self, id: &SessionId, title: Option<&str>) -> Result<(), PersistenceError>;
+
+    /// Pins a session, or lets it go.
+    async fn set_pinned(&self, id: &SessionId, is_pinned: bool) -> Result<(), PersistenceError>;
+
+    /// Deletes a session that does not live.
+    async fn delete(&self, id: &SessionId) -> Result<(), PersistenceError>;
+
+    /// Takes over a session file of the older format, one message a line, and gives the id it is kept under. The file stays.
+    async fn import(&self, file: &str) -> Result<SessionId, PersistenceError>;
+}
+
+/// A session as it was kept.
+#[derive(Debug, Clone)]
+pub struct StoredSession {
+    /// What is fixed about it.
+    pub header: SessionHeader,
+    /// Its records.
+    pub records: Vec<Arc<Record>>,
+    /// What was repaired or left out on the way, in words for the user.
+    pub notices: Vec<String>,
+}
+
+/// A session kept, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionSummary {
+    /// The session.
+    pub id: SessionId,
+    /// Its title.
+    pub title: String,
+    /// Whether it is pinned.
+    pub is_pinned: bool,
+    /// When it was made, in milliseconds since 1970 UTC.
+    pub created_at: i64,
+    /// When it was last written, in milliseconds since 1970 UTC.
+    pub updated_at: i64,
+    /// The folder it works in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// How many prompts and answers it holds.
+    pub n_messages: u64,
+    /// The session it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session: Option<SessionId>,
+}
+
+/// Why a session could not be read or written.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PersistenceError {
+    /// There is none of this id.
+    #[error("no session \"{0}\" is stored")]
+    NotFound(SessionId),
+    /// The file is of a later version.
+    #[error("session file {} is version {found}, newer than supported ({supported}); update Linn to open it", file.display())]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The latest this code reads.
+        supported: u64,
+    },
+    /// The file is damaged where nothing may be left out.
+    #[error("session file {} is damaged at line {line}: {why}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another process writes it.
+    #[error("session \"{id}\" is open in another process ({owner}); close it there first")]
+    Locked {
+        /// The session.
+        id: SessionId,
+        /// Who has it open.
+        owner: String,
+    },
+    /// It lives in this harness, which rules this out.
+    #[error("session \"{0}\" is open; close it first")]
+    Live(SessionId),
+    /// The file system failed.
+    #[error("{what} {}: {why}", file.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+    /// The service did not answer.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+impl PersistenceError {
+    /// Stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "SESSION_NOT_FOUND",
+            Self::Newer { .. } => "SESSION_NEWER",
+            Self::Damaged { .. } => "SESSION_DAMAGED",
+            Self::Locked { .. } => "SESSION_LOCKED",
+            Self::Live(_) => "SESSION_LIVE",
+            Self::Io { .. } => "SESSION_IO",
+            Self::Service(error) => error.code(),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Commands that run outside of the harness.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linn_bus::{ServiceError, service};
+use tokio_util::sync::CancellationToken;
+
+use crate::interaction::Password;
+use crate::tools::ToolFailure;
+
+/// Runs commands: each in a process group of its own, gone with all its descendants when the call ends early.
+#[service("shell")]
+pub trait Shell {
+    /// Runs a command to its end, its time limit or its signal, whichever comes first.
+    ///
+    /// Dropping the future ends the whole group.
+    async fn run(&self, command: ShellCommand) -> Result<ShellOutput, ShellError>;
+}
+
+/// What to run.
+#[derive(Clone)]
+pub struct ShellCommand {
+    /// What to start.
+    pub program: ShellProgram,
+    /// Where, an absolute path; by default the workspace.
+    pub cwd: Option<String>,
+    /// Environment on top of what every command gets; `None` takes a variable away.
+    pub env: BTreeMap<String, Option<String>>,
+    /// Standard input; it is closed behind it.
+    pub stdin: Vec<u8>,
+    /// A password to hand to `sudo`, once, before the input.
+    pub password: Option<Password>,
+    /// How long it may take in all.
+    pub timeout: Option<Duration>,
+    /// How much of each of its two outputs is kept: the beginning and the end. The rest is counted.
+    pub limit_bytes: usize,
+    /// Ends it.
+    pub signal: CancellationToken,
+    /// Hears of output as it comes.
+    pub on_output: Option<Arc<dyn Fn(ShellStream, &[u8]) + Send + Sync>>,
+}
+
+/// What to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShellProgram {
+    /// A line for the shell of the system.
+    Line(String),
+    /// A program with its arguments, without a shell in between.
+    Exec {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+    },
+}
+
+impl ShellCommand {
+    /// A line for the shell, with nothing else set: 32 KiB of each output are kept.
+    pub fn line(line: impl Into<String>) -> Self {
+        Self::new(ShellProgram::Line(line.into()))
+    }
+
+    /// A program with arguments, with nothing else set: 32 KiB of each output are kept.
+    pub fn exec(program: impl Into<String>, arguments: Vec<String>) -> Self {
+        Self::new(ShellProgram::Exec { program: program.into(), arguments })
+    }
+
+    fn new(program: ShellProgram) -> Self {
+        Self {
+            program,
+            cwd: None,
+            env: BTreeMap::new(),
+            stdin: Vec::new(),
+            password: None,
+            timeout: None,
+            limit_bytes: 32 * 1024,
+            signal: CancellationToken::new(),
+            on_output: None,
+        }
+    }
+}
+
+/// One of the two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ShellStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What came of it. What can be true together stands side by side.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShellOutput {
+    /// What was kept of standard output.
+    pub stdout: Captured,
+    /// What was kept of standard error.
+    pub stderr: Captured,
+    /// Exit code, if it exited by itself.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// It reached its time limit.
+    pub timed_out: bool,
+    /// Its signal ended it.
+    pub cancelled: bool,
+    /// It exited, and something it left behind held its output open.
+    pub left_behind: bool,
+}
+
+/// What was kept of an output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The beginning; all of it if nothing was left out.
+    pub head: Vec<u8>,
+    /// The end, if something between was left out.
+    pub tail: Vec<u8>,
+    /// How much was left out between.
+    pub omitted_bytes: u64,
+}
+
+/// Why a command did not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShellError {
+    /// The folder is not there.
+    #[error("cannot run a command in {cwd}: {why}")]
+    NoFolder {
+        /// The folder.
+        cwd: String,
+        /// What the system says.
+        why: String,
+    },
+    /// The command could not be started.
+    #[error("cannot start `{program}`: {why}")]
+    Start {
+        /// The program.
+        program: String,
+        /// What the system says.
+        why: String,
+    },
+    /// The command holds a byte that no command can hold.
+    #[error("the command holds a NUL byte")]
+    Nul,
+    /// The service did not answer.
+    #[error("{0}")]
+    Service(String),
+}
+
+impl ShellError {
+    /// Stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoFolder { .. } => "SHELL_NO_FOLDER",
+            Self::Start { .. } => "SHELL_START",
+            Self::Nul => "SHELL_NUL",
+            Self::Service(_) => "SHELL_UNAVAILABLE",
+        }
+    }
+}
+
+impl From<ServiceError> for ShellError {
+    fn from(error: ServiceError) -> Self {
+        Self::Service(error.to_string())
+    }
+}
+impl From<ShellError> for ToolFailure {
+    fn from(error: ShellError) -> Self {
+        Self::coded("ShellError", error.code(), error.to_string())
+    }
+}

@@ -1,0 +1,247 @@
+//! One tool call on its way.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linn_bus::ScopeKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::ids::{CallId, ToolName};
+use crate::model::{ContentBlock, HookContext};
+use crate::session::ErrorInfo;
+
+/// A call to run.
+#[derive(Debug, Clone)]
+pub struct ToolExecutionInput {
+    /// Id of the call.
+    pub call_id: CallId,
+    /// The tool.
+    pub name: ToolName,
+    /// The arguments.
+    pub arguments: Value,
+    /// Who calls.
+    pub agent: Option<Agent>,
+    /// The call on whose behalf this one is made.
+    pub parent: Option<ToolToken>,
+    /// Ends the call; by default nobody does.
+    pub signal: CancellationToken,
+}
+
+impl ToolExecutionInput {
+    /// A call of nobody, that nobody ends.
+    pub fn new(call_id: impl Into<CallId>, name: impl Into<ToolName>, arguments: Value) -> Self {
+        let (call_id, name) = (call_id.into(), name.into());
+        Self { call_id, name, arguments, agent: None, parent: None, signal: CancellationToken::new() }
+    }
+}
+
+/// The identity of a call that is on its way, given by the registry alone.
+#[derive(Debug, Clone)]
+pub struct ToolToken(Arc<()>);
+
+impl ToolToken {
+    pub(crate) fn mint() -> Self {
+        Self(Arc::new(()))
+    }
+}
+
+impl PartialEq for ToolToken {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl Eq for ToolToken {}
+impl std::hash::Hash for ToolToken {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+/// A call on its way: who calls which tool with what. A handle, cheap to clone.
+///
+/// Nothing of it changes, but a listener of `tools/execute` may put another signal in place for what runs inside of it.
+#[derive(Clone)]
+pub struct ToolExecution(Arc<Inner>);
+
+struct Inner {
+    token: ToolToken,
+    call_id: CallId,
+    name: ToolName,
+    arguments: Arc<Value>,
+    agent: Option<Agent>,
+    parent: Option<ToolToken>,
+    signal: Mutex<CancellationToken>,
+}
+
+impl ToolExecution {
+    pub(crate) fn new(token: ToolToken, input: &ToolExecutionInput, arguments: Arc<Value>) -> Self {
+        Self(Arc::new(Inner {
+            token,
+            call_id: input.call_id.clone(),
+            name: input.name.clone(),
+            arguments,
+            agent: input.agent.clone(),
+            parent: input.parent.clone(),
+            signal: Mutex::new(input.signal.clone()),
+        }))
+    }
+
+    /// Its identity, to name as parent of calls made on its behalf.
+    pub fn token(&self) -> &ToolToken {
+        &self.0.token
+    }
+
+    /// Id of the call.
+    pub fn call_id(&self) -> &CallId {
+        &self.0.call_id
+    }
+
+    /// The tool.
+    pub fn name(&self) -> &ToolName {
+        &self.0.name
+    }
+
+    /// The arguments it runs with, amended if they were.
+    pub fn arguments(&self) -> &Arc<Value> {
+        &self.0.arguments
+    }
+
+    /// Who calls.
+    pub fn agent(&self) -> Option<&Agent> {
+        self.0.agent.as_ref()
+    }
+
+    /// The call on whose behalf it is made.
+    pub fn parent(&self) -> Option<&ToolToken> {
+        self.0.parent.as_ref()
+    }
+
+    /// The scope that hears of it.
+    pub fn scope(&self) -> Option<&ScopeKey> {
+        self.agent().map(Agent::key)
+    }
+
+    /// What ends it.
+    pub fn signal(&self) -> CancellationToken {
+        self.0.signal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another signal in place and gives the one before; put that back after `next`.
+    pub fn replace_signal(&self, signal: CancellationToken) -> CancellationToken {
+        std::mem::replace(&mut *self.0.signal.lock().unwrap_or_else(PoisonError::into_inner), signal)
+    }
+}
+
+impl std::fmt::Debug for ToolExecution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolExecution")
+            .field("call_id", self.call_id())
+            .field("name", self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolExecutionResult {
+    /// Id of the call.
+    pub call_id: CallId,
+    /// For the model.
+    pub content: Vec<ContentBlock>,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// Which error it was, if it has a code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorInfo>,
+    /// What the model learns beside the results of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_context: Option<HookContext>,
+    /// For front ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+impl ToolExecutionResult {
+    /// A result that is an error without a code: `Error: <message>`.
+    pub fn failed(call_id: CallId, message: impl std::fmt::Display) -> Self {
+        Self {
+            call_id,
+            content: vec![ContentBlock::text(format!("Error: {message}"))],
+            is_error: true,
+            error: None,
+            additional_context: None,
+            meta: None,
+        }
+    }
+}
+
+/// What becomes of the arguments of a call; answer of `tools/amend`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AmendDecision {
+    /// The call goes on with the arguments as they stand.
+    Proceed,
+    /// The call is refused.
+    Refuse {
+        /// Why, for the model.
+        reason: String,
+    },
+}
+
+/// Whether a call may run; answer of `tools/pre-execute`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "decision", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PreToolDecision {
+    /// It may.
+    Allow,
+    /// It may not.
+    Deny {
+        /// Why, for the model.
+        reason: String,
+    },
+    /// A human decides.
+    Ask {
+        /// Why, for the human.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// What becomes of a result; answer of `tools/post-execute`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "decision", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum PostToolDecision {
+    /// It stands, but for what is given here.
+    Accept {
+        /// New content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Vec<ContentBlock>>,
+        /// New outcome.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        is_error: Option<bool>,
+        /// New data for front ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Value>,
+        /// What the model learns beside the results of the step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        additional_context: Option<HookContext>,
+    },
+    /// The model sees feedback in its place, as an error.
+    Block {
+        /// For the model.
+        feedback: Vec<ContentBlock>,
+        /// What the model learns beside the results of the step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        additional_context: Option<HookContext>,
+    },
+}
+
+impl PostToolDecision {
+    /// Lets the result stand as it is.
+    pub const fn accept() -> Self {
+        Self::Accept { content: None, is_error: None, meta: None, additional_context: None }
+    }
+}
