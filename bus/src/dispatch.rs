@@ -17,8 +17,8 @@ use crate::cell::Source;
 use crate::event::Event;
 use crate::fault::{Cause, ListenerError};
 
-pub use observe::InternalDispatch;
 pub(crate) use observe::is_internal;
+pub use observe::{EventRef, InternalDispatch};
 pub(crate) use parallel::parallel;
 pub(crate) use serial::serial;
 pub(crate) use sync::{bail, emit, try_emit};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use crate::hook::HookControl;
 use crate::intern::{self, Slot};
+#[cfg(feature = "json")]
+use crate::json::{Json, Shown};
 use crate::listen::{Call, Layer, Start};
 use crate::scope::ScopeKey;
 
@@ -54,6 +56,27 @@ pub unsafe trait Event: Send + Sync + Sized + 'static {
     /// A copy for the queue of an ordered event; `None` for all others.
     #[doc(hidden)]
     fn __queued(&self) -> Option<Self> {
+        None
+    }
+
+    /// The payload as JSON; `None` for an event that declares no view.
+    #[cfg(feature = "json")]
+    #[doc(hidden)]
+    fn __view(&self) -> Option<Shown> {
+        None
+    }
+
+    /// An answer as JSON; `None` for an event that declares no view of its answers.
+    #[cfg(feature = "json")]
+    #[doc(hidden)]
+    fn __output_view(_: &Self::Output) -> Option<Shown> {
+        None
+    }
+
+    /// JSON Schema of the view; `None` for an event that declares none.
+    #[cfg(feature = "json")]
+    #[doc(hidden)]
+    fn __schema() -> Option<serde_json::Value> {
         None
     }
 }
@@ -259,6 +282,12 @@ pub struct EventDescriptor {
     pub scoped: bool,
     /// Whether nested dispatches wait for the running one.
     pub ordered: bool,
+    /// Whether the payload can be shown as JSON: `view` of the declaration. The feature `json` has what shows it.
+    pub has_view: bool,
+    /// Whether answers can be shown as JSON: `output_view` of the declaration.
+    pub has_output_view: bool,
+    /// Whether the payload has a JSON Schema: `schema` of the declaration.
+    pub has_schema: bool,
     /// Doc comment of the payload type.
     pub docs: &'static str,
     /// Path of the payload type.
@@ -269,6 +298,8 @@ pub struct EventDescriptor {
     pub version: &'static str,
     /// Digest of the declaration; two copies of one event agree on it, two events of one name do not.
     pub digest: u64,
+    #[cfg(feature = "json")]
+    pub(crate) json: Json,
 }
 
 /// The fields a derive knows of an event.
@@ -280,6 +311,9 @@ pub struct EventParts {
     pub output: &'static str,
     pub scoped: bool,
     pub ordered: bool,
+    pub has_view: bool,
+    pub has_output_view: bool,
+    pub has_schema: bool,
     pub docs: &'static str,
     pub type_path: &'static str,
     pub krate: &'static str,
@@ -290,7 +324,7 @@ pub struct EventParts {
 }
 
 #[doc(hidden)]
-pub const fn event_descriptor(parts: EventParts) -> EventDescriptor {
+pub const fn event_descriptor<E: Event>(parts: EventParts) -> EventDescriptor {
     let place = ((parts.line as u64) << 32) | parts.column as u64;
     let digest = intern::digest(parts.tokens, [parts.name, parts.type_path, parts.version], place);
     EventDescriptor {
@@ -299,11 +333,16 @@ pub const fn event_descriptor(parts: EventParts) -> EventDescriptor {
         output: parts.output,
         scoped: parts.scoped,
         ordered: parts.ordered,
+        has_view: parts.has_view,
+        has_output_view: parts.has_output_view,
+        has_schema: parts.has_schema,
         docs: parts.docs,
         type_path: parts.type_path,
         krate: parts.krate,
         version: parts.version,
         digest,
+        #[cfg(feature = "json")]
+        json: Json::of::<E>(),
     }
 }
 

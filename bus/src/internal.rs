@@ -87,12 +87,15 @@ pub struct InternalUpdate {
     pub(crate) config: Arc<dyn Any + Send + Sync>,
 }
 
-static UPDATE: EventDescriptor = event_descriptor(EventParts {
+static UPDATE: EventDescriptor = event_descriptor::<InternalUpdate>(EventParts {
     name: "internal/update",
     mode: ModeName::Waterfall,
     output: "bool",
     scoped: true,
     ordered: false,
+    has_view: false,
+    has_output_view: false,
+    has_schema: false,
     docs: update_docs!(),
     type_path: concat!(module_path!(), "::InternalUpdate"),
     krate: env!("CARGO_PKG_NAME"),

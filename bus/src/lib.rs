@@ -3,7 +3,7 @@
 //! Everything a program does is a plugin: it registers listeners, provides services, starts tasks, all through a
 //! [`Context`], and all of that goes when the plugin does. Events are types; a listener is a closure or a method.
 //!
-//! The bus knows no executor, no JSON and no disk. It is not a message queue either: dispatch is a call, and an event lives
+//! The bus knows no executor, no disk, and no JSON but behind the feature `json`. It is not a message queue either: dispatch is a call, and an event lives
 //! no longer than it.
 //!
 //! ```
@@ -26,6 +26,7 @@
 //! | to | look at |
 //! | --- | --- |
 //! | declare an event | [`Event`], and [`derive(Event)`](macro@Event) for its keys |
+//! | look at events without their types | [`EventRef`], [`InternalDispatch`] |
 //! | listen | [`Context::on`], [`Context::on_with`], [`listener!`] |
 //! | dispatch | [`Context::emit`], [`bail`](Context::bail), [`serial`](Context::serial), [`parallel`](Context::parallel), [`waterfall`](Context::waterfall) |
 //! | write a plugin | [`Plugin`], or [`Context::mount_fn`] for a function |
@@ -55,6 +56,8 @@ mod inject;
 mod inspect;
 mod intern;
 mod internal;
+#[cfg(feature = "json")]
+mod json;
 mod latch;
 mod lifecycle;
 mod listen;
@@ -71,7 +74,7 @@ mod timer;
 
 pub use bus::{Grace, MAX_PANICS};
 pub use context::{Context, Logger, On, Root};
-pub use dispatch::{InternalDispatch, MAX_NESTING, Next, Run};
+pub use dispatch::{EventRef, InternalDispatch, MAX_NESTING, Next, Run};
 pub use effect::{Composite, Disposing, EffectHandle, EffectInfo, EffectResult, Listener, Ownable};
 pub use event::{
     Bail, Dispatches, Emit, Event, EventDescriptor, Everybody, HasSubject, Mode, ModeName, OwnFiber, Parallel,
@@ -85,6 +88,8 @@ pub use internal::{
     InternalFault, InternalGet, InternalListener, InternalPlugin, InternalService, InternalSet, InternalStatus,
     InternalUpdate,
 };
+#[cfg(feature = "json")]
+pub use json::{ViewError, output_view};
 pub use linn_bus_macros::{Event, Inject, provider, service};
 pub use listen::{Answers, IntoListener, IntoMethod, ListenerOf, MethodOf};
 pub use plugin::{Mounted, Plugin, Updated};
@@ -105,13 +110,40 @@ pub use timer::{Disposed, Elapsed, Sleep, Throttle, Ticks, Timer};
 #[doc = include_str!("../../docs/bus.md")]
 mod guide {}
 
+/// Items of an event that only the feature `json` makes sense of.
+#[cfg(feature = "json")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __if_json {
+    ($key:literal $($item:tt)*) => { $($item)* };
+}
+
+/// Says which feature a key of an event needs.
+#[cfg(not(feature = "json"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __if_json {
+    ($key:literal $($item:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "`",
+            $key,
+            "` needs the feature `json` of linn-bus: write `linn-bus = { .., features = [\"json\"] }` in Cargo.toml"
+        ));
+    };
+}
+
 /// What the macros write calls of. No part of the interface.
 #[doc(hidden)]
 pub mod __private {
     pub use async_trait;
     pub use inventory;
+    #[cfg(feature = "json")]
+    pub use serde_json;
 
+    pub use crate::__if_json as if_json;
     pub use crate::event::{EventParts, EventRegistration, EventSlot, SubjectOf, event_descriptor};
+    #[cfg(feature = "json")]
+    pub use crate::json::{Shown, schema_of, serialized, shown_by};
     pub use crate::listen::{captured, captured_wrap};
     pub use crate::service::{ServiceCell, ServiceParts, ServiceRegistration, service_descriptor};
 }

@@ -24,7 +24,7 @@ const DEV_EDGES: &[&str] = &["linn-bus-test", "linn-loader", "linn-config"];
 const ROOT: &str = "linn";
 
 /// Outside crates that a program can use the bus without.
-const NOT_IN_BUS: &[&str] = &["serde_json", "tokio"];
+const NOT_IN_BUS: &[&str] = &["schemars", "serde", "serde_json", "tokio"];
 
 /// A crate of the workspace with what the rules look at.
 #[derive(Debug)]

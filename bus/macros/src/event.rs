@@ -4,13 +4,13 @@ use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Data, DeriveInput, Expr, Lit, LitStr, Token, Type, parse_quote};
+use syn::{Data, DeriveInput, Expr, Lit, LitStr, Path, Token, Type, parse_quote};
 
 use crate::path;
 use crate::problems::{Problems, pointing_at};
 use crate::text::{self, NameRule};
 
-const KEYS: [&str; 5] = ["name", "mode", "output", "subject", "ordered"];
+const KEYS: [&str; 8] = ["name", "mode", "output", "subject", "ordered", "view", "output_view", "schema"];
 const MODES: [&str; 5] = ["Emit", "Bail", "Serial", "Parallel", "Waterfall"];
 const NAME: NameRule = NameRule {
     of: "event",
@@ -23,7 +23,7 @@ const NAME: NameRule = NameRule {
 pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
     let digest = Literal::u64_unsuffixed(text::digest(input.clone()));
     let input: DeriveInput = syn::parse2(input)?;
-    let Declaration { name, mode, output, subject, ordered } = Declaration::read(&input)?;
+    let Declaration { name, mode, output, subject, ordered, view, output_view, schema } = Declaration::read(&input)?;
 
     let bus = path::bus();
     let ty = &input.ident;
@@ -41,6 +41,28 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
                 ::core::option::Option::Some(<Self as ::core::clone::Clone>::clone(self))
             }
         }
+    });
+    let (has_view, has_output_view, has_schema) = (view.is_some(), output_view.is_some(), schema.is_some());
+    let view = view.map(|view| {
+        let shown = view.shown(&bus, &quote!(self));
+        let body = quote!(fn __view(&self) -> ::core::option::Option<#bus::__private::Shown> { #shown });
+        if_json(&bus, "view", view.span, &body)
+    });
+    let output_view = output_view.map(|view| {
+        let shown = view.shown(&bus, &quote!(output));
+        let body = quote! {
+            fn __output_view(output: &<Self as #bus::Event>::Output) -> ::core::option::Option<#bus::__private::Shown> {
+                #shown
+            }
+        };
+        if_json(&bus, "output_view", view.span, &body)
+    });
+    let schema = schema.map(|flag| {
+        let made = quote_spanned!(Span::call_site().located_at(flag)=> #bus::__private::schema_of::<Self>());
+        let body = quote! {
+            fn __schema() -> ::core::option::Option<#bus::__private::serde_json::Value> { #made }
+        };
+        if_json(&bus, "schema", flag, &body)
     });
     let has_subject = subject.map(|subject| {
         let subject_of = quote_spanned! {pointing_at(&subject)=>
@@ -69,12 +91,15 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
 
                 fn __slot() -> &'static #bus::__private::EventSlot {
                     static DESCRIPTOR: #bus::EventDescriptor =
-                        #bus::__private::event_descriptor(#bus::__private::EventParts {
+                        #bus::__private::event_descriptor::<#ty>(#bus::__private::EventParts {
                             name: #name,
                             mode: #bus::ModeName::#mode,
                             output: #output_text,
                             scoped: #scoped,
                             ordered: #is_ordered,
+                            has_view: #has_view,
+                            has_output_view: #has_output_view,
+                            has_schema: #has_schema,
                             docs: #docs,
                             type_path: ::core::concat!(::core::module_path!(), "::", #ty_name),
                             krate: ::core::env!("CARGO_PKG_NAME"),
@@ -88,6 +113,9 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
                 }
 
                 #queued
+                #view
+                #output_view
+                #schema
             }
 
             #has_subject
@@ -108,6 +136,35 @@ struct Declaration {
     subject: Option<TokenStream>,
     /// Where the flag stands.
     ordered: Option<Span>,
+    view: Option<View>,
+    output_view: Option<View>,
+    /// Where the flag stands.
+    schema: Option<Span>,
+}
+
+/// How a payload or an answer is shown as JSON.
+struct View {
+    /// Where the key stands.
+    span: Span,
+    /// A function of a reference to what is shown; by its `Serialize` without one.
+    by: Option<Path>,
+}
+
+impl View {
+    /// The expression that shows `what`, a reference.
+    fn shown(&self, bus: &TokenStream, what: &TokenStream) -> TokenStream {
+        match &self.by {
+            Some(path) => quote_spanned!(pointing_at(path)=> #bus::__private::shown_by(#path, #what)),
+            None => quote_spanned! {Span::call_site().located_at(self.span)=>
+                #bus::__private::serialized(#what)
+            },
+        }
+    }
+}
+
+/// Items that the bus takes with its feature `json` only, and says so otherwise.
+fn if_json(bus: &TokenStream, key: &str, span: Span, items: &TokenStream) -> TokenStream {
+    quote_spanned!(Span::call_site().located_at(span)=> #bus::__private::if_json! { #key #items })
 }
 
 impl Declaration {
@@ -132,6 +189,9 @@ struct Keys {
     output: Option<(Ident, Type)>,
     subject: Option<(Ident, Expr)>,
     ordered: Option<(Ident, ())>,
+    view: Option<(Ident, Option<Path>)>,
+    output_view: Option<(Ident, Option<Path>)>,
+    schema: Option<(Ident, ())>,
 }
 
 impl Keys {
@@ -158,10 +218,21 @@ impl Keys {
                     set(&mut self.subject, key, value)?;
                 }
                 "ordered" => {
-                    if input.peek(Token![=]) {
-                        return Err(input.error("`ordered` is a flag: write `ordered` alone, or leave it out"));
-                    }
+                    flag(input, &key)?;
                     set(&mut self.ordered, key, ())?;
+                }
+                "view" => {
+                    let by = function(input, &key, "`fn(&Self) -> serde_json::Value`, as in `view = Self::shown`")?;
+                    set(&mut self.view, key, by)?;
+                }
+                "output_view" => {
+                    let words = "`fn(&Output) -> serde_json::Value`, as in `output_view = Decision::shown`";
+                    let by = function(input, &key, words)?;
+                    set(&mut self.output_view, key, by)?;
+                }
+                "schema" => {
+                    flag(input, &key)?;
+                    set(&mut self.schema, key, ())?;
                 }
                 other => {
                     let message = format!(
@@ -224,6 +295,9 @@ impl Keys {
                 format!("an event needs a mode: `#[event(.., mode = Emit)]`; the modes are {}", text::list(&MODES)),
             ),
         }
+        if let (Some((key, _)), Some(mode @ ("Emit" | "Parallel"))) = (&self.output_view, mode.as_deref()) {
+            problems.on(key, format!("a `{mode}` event has no output to show: remove `output_view`"));
+        }
         if let (Some((flag, ())), Some(mode)) = (&self.ordered, mode.as_deref())
             && mode != "Emit"
             && MODES.contains(&mode)
@@ -244,8 +318,27 @@ impl Keys {
             output: self.output.map_or_else(|| parse_quote!(()), |(_, output)| output),
             subject,
             ordered: self.ordered.map(|(flag, ())| flag.span()),
+            view: self.view.map(|(key, by)| View { span: key.span(), by }),
+            output_view: self.output_view.map(|(key, by)| View { span: key.span(), by }),
+            schema: self.schema.map(|(flag, ())| flag.span()),
         })
     }
+}
+
+/// Refuses a value after a key that is a flag.
+fn flag(input: ParseStream<'_>, key: &Ident) -> syn::Result<()> {
+    if input.peek(Token![=]) {
+        return Err(input.error(format!("`{key}` is a flag: write `{key}` alone, or leave it out")));
+    }
+    Ok(())
+}
+
+/// Reads the path after a key that may stand alone; `words` says what it leads to.
+fn function(input: ParseStream<'_>, key: &Ident, words: &str) -> syn::Result<Option<Path>> {
+    if !input.peek(Token![=]) {
+        return Ok(None);
+    }
+    value(input, key, &format!("stands alone where the type is `Serialize`, or names a {words}")).map(Some)
 }
 
 /// Reads `= value` after a key; `words` says what the value of the key is.

@@ -40,7 +40,12 @@ use proc_macro::TokenStream;
 /// | `mode` | `Emit`, `Bail`, `Serial`, `Parallel` or `Waterfall` | always |
 /// | `output` | the type listeners answer with | `Bail`, `Serial` and `Waterfall`, and only there |
 /// | `subject` | a field (`agent`, or `0` of a tuple struct), or an expression over `self` (`self.exec.agent`) | when only the listeners of that scope shall hear it; without it everybody does |
+/// | `view` | none where the type is `serde::Serialize`, or the path of a `fn(&Self) -> serde_json::Value` | when observers shall see the payload as JSON |
+/// | `output_view` | the same for the output | when they shall see answers |
+/// | `schema` | none, it is a flag; the type is `schemars::JsonSchema` | when catalogues shall show what the payload consists of |
 /// | `ordered` | none, it is a flag | only with `Emit`, when nested dispatches shall wait for the running one; the type is `Clone`, for the queue holds copies |
+///
+/// `view`, `output_view` and `schema` need the feature `json` of `linn-bus`.
 ///
 /// The doc comment of the type becomes the text of the event catalogue; parts that come from `#[doc = include_str!(..)]` are not seen.
 /// An event is one type, so neither type nor lifetime parameters are possible.

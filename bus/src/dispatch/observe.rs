@@ -1,6 +1,8 @@
 //! `internal/dispatch`: a look at every dispatch before its listeners, and the chance to refuse it.
 
 use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
 
 use super::Emitter;
 use crate::event::{Event, EventDescriptor, ScopeRule};
@@ -28,6 +30,61 @@ pub struct InternalDispatch {
     slot: u32,
 }
 
+/// A payload without its type, lent to whoever looks at it.
+///
+/// ```
+/// use linn_bus::{Event, EventRef};
+///
+/// #[derive(Event)]
+/// #[event(name = "doc/sent", mode = Emit)]
+/// struct Sent { size_bytes: u64 }
+///
+/// let sent = Sent { size_bytes: 7 };
+/// let any = EventRef::new(&sent);
+/// assert_eq!(any.descriptor().name, "doc/sent");
+/// assert_eq!(any.payload::<Sent>().map(|it| it.size_bytes), Some(7));
+/// ```
+#[derive(Clone, Copy)]
+pub struct EventRef<'a> {
+    descriptor: &'static EventDescriptor,
+    slot: u32,
+    payload: *const (),
+    lent: PhantomData<&'a ()>,
+}
+
+// SAFETY: a reference to a payload, and payloads are `Sync` like every event.
+unsafe impl Send for EventRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for EventRef<'_> {}
+
+impl<'a> EventRef<'a> {
+    /// Lends `event`.
+    pub fn new<E: Event>(event: &'a E) -> Self {
+        let slot = E::__slot().number();
+        Self { descriptor: E::descriptor(), slot, payload: ptr::from_ref(event).cast(), lent: PhantomData }
+    }
+
+    /// What the event is.
+    pub fn descriptor(&self) -> &'static EventDescriptor {
+        self.descriptor
+    }
+
+    /// The payload, if the event is `E`.
+    pub fn payload<E: Event>(&self) -> Option<&'a E> {
+        if E::__slot().number() != self.slot {
+            return None;
+        }
+        // SAFETY: the slot is that of `E` alone, so the payload is an `E`, which is lent for `'a`.
+        Some(unsafe { &*self.payload.cast::<E>() })
+    }
+}
+
+impl fmt::Debug for EventRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventRef({})", self.descriptor.name)
+    }
+}
+
 /// Address of the payload; valid while the dispatch runs, which is as long as anybody can reach the event.
 struct Payload(*const ());
 
@@ -39,12 +96,14 @@ unsafe impl Sync for Payload {}
 impl InternalDispatch {
     /// The payload, if the dispatched event is `E`.
     pub fn payload<E: Event>(&self) -> Option<&E> {
-        if E::__slot().number() != self.slot {
-            return None;
-        }
-        // SAFETY: the slot is that of `E` alone, so the payload is an `E`; this value is only ever lent to listeners while
-        // `Emitter::observe` borrows the payload, and it cannot be cloned.
-        Some(unsafe { &*self.payload.0.cast::<E>() })
+        self.event_ref().payload()
+    }
+
+    /// The payload without its type.
+    pub fn event_ref(&self) -> EventRef<'_> {
+        // This value is only ever lent to listeners while `Emitter::observe` borrows the payload, and it cannot be cloned: the
+        // payload is there as long as `self` is.
+        EventRef { descriptor: self.event, slot: self.slot, payload: self.payload.0, lent: PhantomData }
     }
 }
 
@@ -81,7 +140,7 @@ impl Emitter<'_> {
             event: E::descriptor(),
             scope: <E::Scope as ScopeRule<E>>::key(event).cloned(),
             plugin: self.plugin.clone(),
-            payload: Payload(std::ptr::from_ref(event).cast()),
+            payload: Payload(ptr::from_ref(event).cast()),
             slot: E::__slot().number(),
         };
         super::try_emit(self, &dispatch).map_err(|errors| {

@@ -32,7 +32,7 @@ fn a_full_declaration_is_expanded() {
     for part in [
         "unsafeimpl::linn_bus::EventforToolPreExecute{constNAME:&'staticstr=\"tools/pre-execute\";constORDERED:bool=false;",
         "typeMode=::linn_bus::Waterfall;typeOutput=Result<Vec<u8>,Refused>;typeScope=::linn_bus::Subject;",
-        "mode:::linn_bus::ModeName::Waterfall,output:\"Result<Vec<u8>,Refused>\",scoped:true,ordered:false,",
+        "mode:::linn_bus::ModeName::Waterfall,output:\"Result<Vec<u8>,Refused>\",scoped:true,ordered:false,has_view:false,",
         r#"docs:"Atoolcallisabouttorun.\n\nMore.""#,
         "::core::concat!(::core::module_path!(),\"::\",\"ToolPreExecute\")",
         "impl::linn_bus::HasSubjectforToolPreExecute",
@@ -53,12 +53,42 @@ fn a_short_declaration_is_expanded() {
     for part in [
         "constORDERED:bool=true;",
         "typeOutput=();typeScope=::linn_bus::Everybody;",
-        "output:\"()\",scoped:false,ordered:true,docs:\"\"",
+        "output:\"()\",scoped:false,ordered:true,has_view:false,has_output_view:false,has_schema:false,docs:\"\"",
         "fn__queued(&self)->",
     ] {
         assert!(output.contains(part), "no {part} in {output}");
     }
     assert!(!output.contains("HasSubject"), "{output}");
+    assert!(!output.contains("if_json"), "{output}");
+}
+
+#[test]
+fn what_is_shown_as_json_is_left_to_the_feature() {
+    let output = expanded(quote! {
+        #[event(name = "a/b", mode = Bail, output = u32, view, output_view = numbers::shown, schema)]
+        struct Shown;
+    });
+    for part in [
+        "has_view:true,has_output_view:true,has_schema:true,",
+        "::linn_bus::__private::if_json!{\"view\"fn__view(&self)->",
+        "{::linn_bus::__private::serialized(self)}",
+        "::linn_bus::__private::if_json!{\"output_view\"fn__output_view(output:&<Selfas::linn_bus::Event>::Output)->",
+        "{::linn_bus::__private::shown_by(numbers::shown,output)}",
+        "::linn_bus::__private::if_json!{\"schema\"fn__schema()->",
+        "{::linn_bus::__private::schema_of::<Self>()}",
+    ] {
+        assert!(output.contains(part), "no {part} in {output}");
+    }
+}
+
+#[test]
+fn keys_of_views_are_checked() {
+    let output = wrong("name = \"a/b\", mode = Emit, output_view");
+    assert!(output.contains("a `Emit` event has no output to show: remove `output_view`"), "{output}");
+    let schema = wrong("name = \"a/b\", mode = Emit, schema = Value");
+    assert!(schema.contains("`schema` is a flag: write `schema` alone"), "{schema}");
+    let view = wrong("name = \"a/b\", mode = Emit, view = |it| it.shown()");
+    assert!(view.contains("names a `fn(&Self) -> serde_json::Value`, as in `view = Self::shown`"), "{view}");
 }
 
 #[test]
@@ -196,11 +226,11 @@ fn ordered_is_checked() {
 fn keys_are_checked() {
     assert_eq!(
         wrong("name = \"a/b\", mode = Emit, subjet = agent"),
-        "an event has no key `subjet`: the keys are `name`, `mode`, `output`, `subject` and `ordered`; did you mean `subject`?"
+        "an event has no key `subjet`: the keys are `name`, `mode`, `output`, `subject`, `ordered`, `view`, `output_view` and `schema`; did you mean `subject`?"
     );
     assert_eq!(
         wrong("type = u8"),
-        "an event has no key `type`: the keys are `name`, `mode`, `output`, `subject` and `ordered`"
+        "an event has no key `type`: the keys are `name`, `mode`, `output`, `subject`, `ordered`, `view`, `output_view` and `schema`"
     );
     assert_eq!(wrong("name = \"a/b\", name = \"a/c\""), "`name` is given twice: keep one of them");
     assert_eq!(wrong("ordered, ordered"), "`ordered` is given twice: keep one of them");
