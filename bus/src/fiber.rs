@@ -521,6 +521,11 @@ impl Fiber {
         self.0.error()
     }
 
+    /// Whether what it registers is heard and found: not while it is prepared in the wings.
+    pub fn is_visible(&self) -> bool {
+        self.0.is_visible()
+    }
+
     /// Place in the plugin tree: a number for each level, which decides the order of listeners.
     pub fn place(&self) -> &[u32] {
         &self.0.identity.place

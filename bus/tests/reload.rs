@@ -135,6 +135,7 @@ fn a_prepared_version_is_unheard_and_then_takes_the_place_with_its_subtree() {
         assert_eq!(roll(&root), [0, 1, 101, 9]);
 
         let new = root.prepare_for::<Versioned>(&old, Config::version(2)).unwrap();
+        assert!(old.is_visible() && !new.fiber().is_visible());
         new.fiber().settled().await.unwrap();
         assert_eq!(roll(&root), [0, 1, 101, 9]);
         assert_eq!(root.bail(&One).unwrap(), Some(1));
