@@ -1,5 +1,9 @@
 //! Commands that a human calls by name, such as `/review`.
 
+mod registry;
+
+pub use registry::CommandsPlugin;
+
 use std::sync::Arc;
 
 use linn_bus::{BoxFuture, BusError, Context, EffectHandle, Fault, ListenerErrors, ServiceError, service};

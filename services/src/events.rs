@@ -8,7 +8,10 @@ mod interaction;
 mod llm;
 mod prompt;
 mod session;
+mod skill;
+mod subagent;
 mod tools;
+mod workflow;
 
 pub use agent::{
     AgentCreated, AgentDisposed, AgentError, AgentPreStep, AgentPromptSubmit, AgentQueued, AgentRequest,
@@ -21,4 +24,7 @@ pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::LlmStream;
 pub use prompt::{SystemPromptAssemble, SystemPromptChange};
 pub use session::{SessionCreated, SessionEvent, SessionFlush};
+pub use skill::{SkillProviderAdded, SkillProviderRemoved};
+pub use subagent::{SubagentEnd, SubagentProviderAdded, SubagentProviderRemoved, SubagentStart};
 pub use tools::{ToolsAmend, ToolsChange, ToolsExecute, ToolsPostExecute, ToolsPreExecute, ToolsResult};
+pub use workflow::{WorkflowAgentEnd, WorkflowAgentStart, WorkflowEnd, WorkflowLog, WorkflowPhase, WorkflowStart};

@@ -1,5 +1,9 @@
 //! Questions to a human that are no approvals.
 
+mod provider;
+
+pub use provider::InteractionPlugin;
+
 use std::collections::BTreeMap;
 
 use linn_bus::{ListenerError, ServiceError, service};

@@ -20,4 +20,7 @@ pub mod persistence;
 pub mod prompt;
 pub mod session;
 pub mod shell;
+pub mod skills;
+pub mod subagents;
 pub mod tools;
+pub mod workflows;
