@@ -17,7 +17,15 @@ pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<StreamChunk, LlmError>> 
 #[service("llm")]
 pub trait Llm {
     /// Registers an adapter for models: all of them, or none. A model that ends with `*` stands for all that begin so; the
-    /// longest that fits is asked.
+    /// longest that fits is asked. What is registered through the context of an agent is there for that agent alone, before
+    /// one of the same model that is there for all.
+    ///
+    /// When the adapter goes, its streams get the grace period of its plugin to end; what is left then ends as
+    /// `ADAPTER_GONE`.
+    ///
+    /// # Errors
+    ///
+    /// `DUPLICATE_ADAPTER`, `BAD_MODEL` for no model or a name that is none, and those of the context.
     fn register(
         &self,
         ctx: &Context,
@@ -27,10 +35,15 @@ pub trait Llm {
 
     /// Asks a model, through the listeners of `llm/stream`; `agent` is on whose behalf.
     ///
-    /// Dropping the stream ends the call.
+    /// The stream ends with its finish, with its first error, and as `ABORTED` with the signal of the request, whatever the
+    /// adapter does. Cancel safe: dropping the future or the stream ends the call.
+    ///
+    /// # Errors
+    ///
+    /// `NO_ADAPTER`, `ABORTED`, `ADAPTER_GONE`, `ADAPTER_PANICKED`, and those of the adapter and of listeners.
     async fn stream(&self, request: Arc<GenerateRequest>, agent: Option<&Agent>) -> Result<ChunkStream, LlmError>;
 
-    /// The models that adapters registered, by id.
+    /// The models that adapters registered for all, by id.
     fn models(&self) -> Result<Vec<ModelId>, LlmError>;
 }
 
@@ -64,6 +77,11 @@ impl LlmError {
     /// An error with a code that another try does not help.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { message: message.into(), code: Some(code.to_owned()), status: None, is_retryable: false }
+    }
+
+    /// The call was ended by its signal.
+    pub fn aborted() -> Self {
+        Self::new("ABORTED", "the call was aborted")
     }
 
     /// The same, worth another try.
