@@ -1,5 +1,11 @@
 //! The system prompt: sections, variables and tools, put together for each request.
 
+mod order;
+mod parts;
+mod provider;
+mod render;
+mod restore;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,29 +17,35 @@ use crate::agent::Agent;
 use crate::ids::ToolName;
 use crate::model::ToolSchema;
 
+pub use order::UNLISTED_TOOLS;
+pub use provider::{IDENTITY_SECTION, PERSONA_SECTION, SystemPromptConfig, SystemPromptPlugin};
+
 /// Assembles what a model is told before the conversation.
 ///
 /// What is registered through the context of an agent is there for that agent alone, and a section or variable of the same
-/// name takes the place of the one for all.
+/// name takes the place of the one for all. Texts, values and tools are asked for at each assembly, as calls of the plugin
+/// that registered them.
 #[service("system-prompt")]
 pub trait SystemPrompt {
-    /// Registers a section.
+    /// Registers a section. One that was protected for all cannot be changed for one agent.
     fn section(&self, ctx: &Context, section: Section) -> Result<EffectHandle, PromptError>;
 
     /// Registers a variable, which sections name as `{{name}}`. Names are `[a-z][a-z0-9_]*`.
     fn variable(&self, ctx: &Context, name: &str, value: Variable) -> Result<EffectHandle, PromptError>;
 
-    /// Registers a source of tools.
+    /// Registers a source of tools. Of two tools of one name the one of the agent counts, else the first.
+    ///
+    /// Asked without an agent it gives all tools there are; the configured order is checked against those.
     fn tools(&self, ctx: &Context, source: ToolSource) -> Result<EffectHandle, PromptError>;
 
     /// Keeps sections and tools of these names as they were registered, whatever listeners of `system-prompt/assemble` make
     /// of them, absence included.
     fn protect(&self, ctx: &Context, protection: Protection) -> Result<EffectHandle, PromptError>;
 
-    /// Puts everything together, through the listeners of `system-prompt/assemble`.
+    /// Puts everything together, through the listeners of `system-prompt/assemble`. Cancel safe.
     async fn assemble(&self, context: AssembleContext) -> Result<PromptAssembly, PromptError>;
 
-    /// The system text of an assembly; `None` if it is empty.
+    /// The system text of an assembly; `None` if it is empty. See [`PromptAssembly::render`].
     fn render(&self, assembly: &PromptAssembly) -> Result<Option<String>, PromptError>;
 }
 
@@ -162,6 +174,9 @@ pub enum PromptError {
         /// What it holds.
         found: String,
     },
+    /// The text of a section, the value of a variable or a source of tools panicked.
+    #[error("the prompt was not assembled: {0}")]
+    Part(#[source] ListenerErrors),
     /// A listener of `system-prompt/assemble` failed.
     #[error("the prompt was not assembled: {0:#}")]
     Listener(#[from] ListenerError),
@@ -187,6 +202,7 @@ impl PromptError {
             Self::ToolOrder(_) => "BAD_TOOL_ORDER",
             Self::Variable { .. } => "PROMPT_VARIABLE",
             Self::Malformed { .. } => "PROMPT_MALFORMED",
+            Self::Part(_) => "PROMPT_PART_FAILED",
             Self::Listener(error) => error.code(),
             Self::Refused(_) => "CHANGE_REFUSED",
             Self::Bus(error) => error.code(),
