@@ -1,8 +1,11 @@
 //! Agents: whoever lives in a session and drives it.
 
+mod birth;
+mod provider;
 mod registry;
 mod types;
 
+pub use provider::{AgentsNeeds, AgentsPlugin};
 pub use registry::{AgentHandle, Agents, AgentsError, CreateAgent, ResumeAgent, Setup, SetupFuture};
 pub use types::{
     Agent, AgentDriver, AgentFactory, AgentOptions, AgentStatus, ContinuationDecision, ContinuationStop, Prompt,

@@ -9,6 +9,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("linn-bus-test", &["linn-bus"]),
     ("linn-config", &[]),
     ("linn-services", &["linn-bus"]),
+    ("linn-services-test", &["linn-bus", "linn-services"]),
     ("linn-bridge", &["linn-bus", "linn-services"]),
     ("linn-loader", &["linn-bus", "linn-services", "linn-config"]),
     ("linn-sdk", &["linn-bus", "linn-services"]),
@@ -18,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const PLUGIN_EDGES: &[&str] = &["linn-bus", "linn-services"];
 
 /// What tests may name on top: the test kit, and what mounts a plugin for real.
-const DEV_EDGES: &[&str] = &["linn-bus-test", "linn-loader", "linn-config"];
+const DEV_EDGES: &[&str] = &["linn-bus-test", "linn-services-test", "linn-loader", "linn-config"];
 
 /// The crate that composes all others and may name each of them.
 const ROOT: &str = "linn";

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use linn_bus::{BoxFuture, BusError, Context, EffectHandle, Fault, ListenerErrors, ServiceError, service};
+use linn_bus::{
+    BoxFuture, BusError, Context, EffectHandle, Fault, ListenerError, ListenerErrors, ServiceError, service,
+};
 
 use crate::agent::{Agent, AgentFactory, AgentOptions};
 use crate::ids::{AgentId, SessionId};
@@ -96,6 +98,10 @@ pub struct AgentHandle {
 }
 
 impl AgentHandle {
+    pub(crate) fn new(agent: Agent, handle: EffectHandle) -> Self {
+        Self { agent, handle }
+    }
+
     /// The agent.
     pub fn agent(&self) -> &Agent {
         &self.agent
@@ -175,6 +181,9 @@ pub enum AgentsError {
     /// Nothing stores sessions.
     #[error("session \"{0}\" cannot be resumed: no session persistence is there")]
     NoPersistence(SessionId),
+    /// What stores sessions could not be looked up.
+    #[error("the session persistence could not be looked up: {0:#}")]
+    Lookup(#[source] ListenerError),
     /// Context could not be logged.
     #[error("context for agent \"{id}\" was not logged")]
     Inject {
@@ -218,6 +227,7 @@ impl AgentsError {
             Self::OwnerGone => "AGENT_OWNER_GONE",
             Self::Refused { .. } => "AGENT_REFUSED",
             Self::NoPersistence(_) => "NO_PERSISTENCE",
+            Self::Lookup(error) => error.code(),
             Self::Inject { source, .. } => source.code(),
             Self::Load { source, .. } => source.code(),
             Self::Session(error) => error.code(),

@@ -85,11 +85,6 @@ impl Agent {
         self.0.scope.key()
     }
 
-    /// The scope, for whoever tears the agent down.
-    pub(crate) fn scope(&self) -> &Scope {
-        &self.0.scope
-    }
-
     /// Whether it works, waits or is gone.
     pub fn status(&self) -> AgentStatus {
         self.driver().map_or(AgentStatus::Idle, |it| it.status())

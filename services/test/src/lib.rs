@@ -1,0 +1,22 @@
+//! A test kit for plugins of the harness.
+//!
+//! | To | Use |
+//! |---|---|
+//! | let a model answer from a script, and see what it was asked | [`ScriptedModel`], [`Reply`] |
+//! | hold a stream or a tool at a place until the test lets it go on | [`Gate`] |
+//! | compare the log of a session in short | [`log_of`], [`summary`] |
+//! | compare what a model is shown, in short | [`request_of`], [`message`] |
+//!
+//! The kit is not tied to a loop: mount the plugins you test beside it.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod gate;
+mod model;
+mod reply;
+mod short;
+
+pub use gate::Gate;
+pub use model::ScriptedModel;
+pub use reply::Reply;
+pub use short::{log_of, message, request_of, summary};
