@@ -23,7 +23,7 @@ pub use fs::{FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::LlmStream;
 pub use prompt::{SystemPromptAssemble, SystemPromptChange};
-pub use session::{SessionCreated, SessionEvent, SessionFlush};
+pub use session::{SessionCreated, SessionDisposed, SessionEvent, SessionFlush, SessionSaved, SessionUnsaved};
 pub use skill::{SkillProviderAdded, SkillProviderRemoved};
 pub use subagent::{SubagentEnd, SubagentProviderAdded, SubagentProviderRemoved, SubagentStart};
 pub use tools::{ToolsAmend, ToolsChange, ToolsExecute, ToolsPostExecute, ToolsPreExecute, ToolsResult};

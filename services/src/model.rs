@@ -3,6 +3,7 @@
 mod content;
 mod request;
 mod stream;
+mod tagged;
 
 pub use content::{ContentBlock, HookContext, Message, MessageSource, Role, text_of};
 pub use request::{EpochHeader, GenerateRequest, LlmCallConfig, ToolSchema};

@@ -1,6 +1,6 @@
 //! Where sessions are kept when they do not live.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use linn_bus::{ServiceError, service};
@@ -31,6 +31,55 @@ pub trait SessionPersistence {
 
     /// Takes over a session file of the older format, one message a line, and gives the id it is kept under. The file stays.
     async fn import(&self, file: &str) -> Result<SessionId, PersistenceError>;
+}
+
+/// Sessions as files that a front end names, and what can be asked of the files.
+///
+/// The file that a front end names holds one message a line, and is a view: the truth is the log beside it, `<file>.events`.
+/// A view can be made again from its log at any time. Provided together with [`SessionPersistence`], whose methods take
+/// the ids that these give.
+#[service("session-files")]
+pub trait SessionFiles {
+    /// The session of this file, ready to be continued: from its log; or taken over from a file of the older format, once;
+    /// or a new one without records, whose log and view come to be with its first record.
+    ///
+    /// What is logged under the id that this gives goes to that file from now on.
+    async fn open(&self, file: &Path) -> Result<StoredSession, PersistenceError>;
+
+    /// The id that the session of this file has or will have. Nothing is opened and nothing is taken over.
+    async fn find(&self, file: &Path) -> Result<SessionId, PersistenceError>;
+
+    /// The sessions whose files lie in this folder, also those of the older format: the pinned ones first, then the latest
+    /// first.
+    async fn list_in(&self, folder: &Path) -> Result<Vec<FiledSession>, PersistenceError>;
+
+    /// Reads a session whose log is damaged: up to the damage. All from there on is put aside, and a notice says where.
+    async fn salvage(&self, id: &SessionId) -> Result<StoredSession, PersistenceError>;
+
+    /// Lets go of a session that was read and will not be continued, so that others may write it. A session that lives is
+    /// let go when it leaves the store.
+    async fn release(&self, id: &SessionId) -> Result<(), PersistenceError>;
+
+    /// How many records of a session that lives are in memory alone because they could not be written.
+    fn n_unsaved(&self, id: &SessionId) -> Result<u64, PersistenceError>;
+
+    /// Makes the view of a session again from its log. What was noted about runs stays.
+    async fn rebuild_view(&self, id: &SessionId) -> Result<(), PersistenceError>;
+
+    /// Notes in the view of a session where a run stands. A session without a view has no such notes, and this is no error.
+    async fn note_run(&self, id: &SessionId, note: &serde_json::Value) -> Result<(), PersistenceError>;
+
+    /// What was noted about runs in the view of a session, in the order in which it was.
+    async fn run_notes(&self, id: &SessionId) -> Result<Vec<serde_json::Value>, PersistenceError>;
+}
+
+/// A session and the file it is kept in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiledSession {
+    /// The file that front ends name.
+    pub file: PathBuf,
+    /// The session in short.
+    pub summary: SessionSummary,
 }
 
 /// A session as it was kept.
@@ -95,6 +144,15 @@ pub enum PersistenceError {
         /// What is wrong.
         why: String,
     },
+    /// The file holds nothing at all, not even what is fixed about a session.
+    #[error("session file {} is empty; delete it, or put it back from a copy", file.display())]
+    Empty {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A session lives under this id, and what is stored under it is another one.
+    #[error("session \"{0}\" is stored already with other records; take another id, or load it")]
+    Collision(SessionId),
     /// Another process writes it.
     #[error("session \"{id}\" is open in another process ({owner}); close it there first")]
     Locked {
@@ -128,6 +186,8 @@ impl PersistenceError {
             Self::NotFound(_) => "SESSION_NOT_FOUND",
             Self::Newer { .. } => "SESSION_NEWER",
             Self::Damaged { .. } => "SESSION_DAMAGED",
+            Self::Empty { .. } => "SESSION_EMPTY",
+            Self::Collision(_) => "SESSION_COLLISION",
             Self::Locked { .. } => "SESSION_LOCKED",
             Self::Live(_) => "SESSION_LIVE",
             Self::Io { .. } => "SESSION_IO",

@@ -22,6 +22,59 @@ pub struct SessionCreated {
     pub owner: Option<ScopeKey>,
 }
 
+/// A session left the store: nothing of it is told any more. What was logged and not flushed can be written down still.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the owner of the session.
+/// - Emitted by: the `sessions` service, when the context that the session was entered through lets go of it; once a
+///   session that was entered, also one that a listener of `session/created` refused.
+/// - On listener error or panic: it is logged; the session is gone all the same.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "session/disposed", mode = Emit, subject = owner)]
+pub struct SessionDisposed {
+    /// The session.
+    pub session: Session,
+    /// The scope it was entered through.
+    pub owner: Option<ScopeKey>,
+}
+
+/// Records of a session could not be written down. They are kept in memory, and written in order as soon as that works.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the owner of the session.
+/// - Emitted by: the plugin that keeps sessions, at the first failure, and again when the cause is another one.
+/// - On listener error or panic: it is logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "session/unsaved", mode = Emit, subject = owner)]
+pub struct SessionUnsaved {
+    /// The session.
+    pub session: Session,
+    /// Its owner.
+    pub owner: Option<ScopeKey>,
+    /// How many records exist in memory alone.
+    pub n_records: u64,
+    /// What failed, in words.
+    pub why: String,
+}
+
+/// All records of a session are written down again, after a `session/unsaved`.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: the owner of the session.
+/// - Emitted by: the plugin that keeps sessions.
+/// - On listener error or panic: it is logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "session/saved", mode = Emit, subject = owner)]
+pub struct SessionSaved {
+    /// The session.
+    pub session: Session,
+    /// Its owner.
+    pub owner: Option<ScopeKey>,
+}
+
 /// A record is in the log.
 ///
 /// - Mode: emit, to everybody, one record of a session after the other: what a listener logs is told when all have heard

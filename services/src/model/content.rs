@@ -6,9 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::ids::{CallId, ToolName};
+use crate::model::tagged::{self, Tagged};
 
 /// One piece of a message. Plugins may bring kinds of their own, so readers need a default branch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum ContentBlock {
@@ -51,23 +52,60 @@ pub enum ContentBlock {
     },
     /// A kind that Linn does not know: an object with a `type`.
     #[serde(untagged)]
-    Other(#[serde(deserialize_with = "unknown_block")] Value),
+    Other(Value),
 }
 
-const KNOWN_BLOCKS: &[&str] = &["text", "reasoning", "tool-call", "tool-result", "image"];
+/// The same without the kinds that Linn does not know, for reading.
+#[derive(Deserialize)]
+#[serde(remote = "ContentBlock", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+enum KnownBlock {
+    Text {
+        text: String,
+    },
+    Reasoning {
+        text: String,
+        #[serde(default)]
+        signature: Option<String>,
+    },
+    ToolCall {
+        id: CallId,
+        name: ToolName,
+        arguments: String,
+    },
+    ToolResult {
+        tool_call_id: CallId,
+        content: Vec<ContentBlock>,
+        #[serde(default)]
+        is_error: bool,
+    },
+    Image {
+        url: String,
+    },
+}
 
-fn unknown_block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    match value.get("type").and_then(Value::as_str) {
-        None => Err(D::Error::custom("a content block is an object with a `type`")),
-        Some(known) if KNOWN_BLOCKS.contains(&known) => {
-            Err(D::Error::custom(format!("a `{known}` block lacks a field, or has one of the wrong type")))
-        }
-        Some(_) => Ok(value),
+impl Tagged for ContentBlock {
+    const TAG: &'static str = "type";
+    const WHAT: &'static str = "a content block";
+    const KINDS: &'static [&'static str] = ContentBlock::KINDS;
+
+    fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        KnownBlock::deserialize(deserializer)
+    }
+    fn other(object: Value) -> Option<Self> {
+        Some(Self::Other(object))
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        tagged::deserialize(deserializer)
     }
 }
 
 impl ContentBlock {
+    /// Names of the kinds that Linn knows.
+    pub const KINDS: &'static [&'static str] = &["text", "reasoning", "tool-call", "tool-result", "image"];
+
     /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }

@@ -1,10 +1,11 @@
 //! What a model streams.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::CallId;
 use crate::model::ContentBlock;
+use crate::model::tagged::{self, Tagged};
 
 /// What kind of block a stream begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +22,7 @@ pub enum BlockType {
 /// One piece of a streamed answer.
 ///
 /// An adapter sends usage before `Finish`, and nothing after it. `BlockEnd` is authoritative for its block.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum StreamChunk {
     /// A block begins.
@@ -74,6 +75,61 @@ pub enum StreamChunk {
         /// Why.
         reason: FinishReason,
     },
+}
+
+/// The same once more, for reading.
+#[derive(Deserialize)]
+#[serde(remote = "StreamChunk", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+enum KnownChunk {
+    BlockStart {
+        index: u32,
+        block_type: BlockType,
+    },
+    TextDelta {
+        index: u32,
+        text: String,
+    },
+    ReasoningDelta {
+        index: u32,
+        text: String,
+    },
+    ToolCallDelta {
+        index: u32,
+        id: CallId,
+        #[serde(default)]
+        name: Option<String>,
+        arguments_delta: String,
+    },
+    BlockEnd {
+        index: u32,
+        block: ContentBlock,
+    },
+    Usage {
+        usage: TokenUsage,
+    },
+    Finish {
+        reason: FinishReason,
+    },
+}
+
+impl Tagged for StreamChunk {
+    const TAG: &'static str = "type";
+    const WHAT: &'static str = "a piece of an answer";
+    const KINDS: &'static [&'static str] =
+        &["block-start", "text-delta", "reasoning-delta", "tool-call-delta", "block-end", "usage", "finish"];
+
+    fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        KnownChunk::deserialize(deserializer)
+    }
+    fn other(_: serde_json::Value) -> Option<Self> {
+        None
+    }
+}
+
+impl<'de> Deserialize<'de> for StreamChunk {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        tagged::deserialize(deserializer)
+    }
 }
 
 /// Why an answer ended.

@@ -56,11 +56,24 @@ macro_rules! facts {
                 }
             }
 
+            /// The name itself, if Linn knows the kind.
+            pub(crate) fn known_kind(kind: &str) -> Option<&'static str> {
+                match kind {
+                    $( $kind => Some($kind), )*
+                    _ => None,
+                }
+            }
+
             pub(crate) fn serialize_data<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 match self {
                     $( Self::$name(data) => data.serialize(serializer), )*
                     Self::Other { data, .. } => data.serialize(serializer),
                 }
+            }
+
+            /// The fact of this kind with this data: of a kind that Linn knows, if the data is right for it.
+            pub fn from_parts(kind: &str, data: Value) -> Result<Self, serde_json::Error> {
+                Self::deserialize_data(kind, data)
             }
 
             pub(crate) fn deserialize_data<'de, D>(kind: &str, deserializer: D) -> Result<Self, D::Error>
@@ -366,18 +379,6 @@ impl Fact {
                 | Self::AssistantMessage(_)
                 | Self::ToolResult(_)
         )
-    }
-}
-
-impl Fact {
-    /// What of this fact JSON cannot hold: a number that is not finite.
-    pub(crate) fn not_json(&self) -> Option<String> {
-        let config = match self {
-            Self::RequestHeader(it) => &it.header.config,
-            Self::RequestHeaderDelta(it) => it.config.as_ref()?,
-            _ => return None,
-        };
-        config.temperature.filter(|it| !it.is_finite()).map(|it| format!("a temperature of {it}"))
     }
 }
 

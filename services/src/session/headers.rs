@@ -1,5 +1,6 @@
 //! What stands in front of the history, folded from the log; and how a change of it is logged.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ids::ToolName;
@@ -20,7 +21,7 @@ impl HeaderFold {
     /// Takes a fact in; a delta without a header was refused before.
     pub(crate) fn take(&mut self, fact: &Fact) {
         match (fact, &self.current) {
-            (Fact::RequestHeader(it), _) => self.current = Some(Arc::new(it.header.clone())),
+            (Fact::RequestHeader(it), _) => self.current = Some(Arc::new(it.header.clone().canonical())),
             (Fact::RequestHeaderDelta(delta), Some(header)) => self.current = Some(Arc::new(apply(header, delta))),
             _ => {}
         }
@@ -28,16 +29,17 @@ impl HeaderFold {
 }
 
 /// The fact that brings a log from the header `old` to `new`: none if they are equal, a delta where one can tell it, and
-/// else the whole.
+/// else the whole. Both count in their canonical form.
 pub fn header_change(old: &EpochHeader, new: &EpochHeader) -> Option<Fact> {
+    let (old, new) = (old.clone().canonical(), new.clone().canonical());
     if old == new {
         return None;
     }
-    let delta = delta(old, new);
-    if apply(old, &delta) == *new {
+    let delta = delta(&old, &new);
+    if apply(&old, &delta) == new {
         Some(delta.into())
     } else {
-        Some(RequestHeader { header: new.clone(), reason: HeaderReason::Fallback }.into())
+        Some(RequestHeader { header: new, reason: HeaderReason::Fallback }.into())
     }
 }
 
@@ -88,30 +90,29 @@ fn apply_system(old: &str, delta: &SystemDelta) -> String {
 }
 
 fn tools_delta(old: &[ToolSchema], new: &[ToolSchema]) -> ToolsDelta {
-    let find = |tools: &[ToolSchema], name: &ToolName| tools.iter().find(|it| it.name == *name).cloned();
-    let removed = old.iter().filter(|it| find(new, &it.name).is_none()).map(|it| it.name.clone()).collect();
+    let by_name = |tools| -> HashMap<ToolName, &ToolSchema> {
+        <[ToolSchema]>::iter(tools).map(|it| (it.name.clone(), it)).collect()
+    };
+    let (before, after) = (by_name(old), by_name(new));
+    let removed = old.iter().filter(|it| !after.contains_key(&it.name)).map(|it| it.name.clone()).collect();
     let (mut added, mut changed) = (Vec::new(), Vec::new());
     for tool in new {
-        match find(old, &tool.name) {
+        match before.get(&tool.name) {
             None => added.push(tool.clone()),
-            Some(before) if before != *tool => changed.push(tool.clone()),
+            Some(before) if *before != tool => changed.push(tool.clone()),
             Some(_) => {}
         }
     }
     ToolsDelta { added, removed, changed }
 }
 
-/// New tools go behind the others; if that is not where they belong, the delta does not give the header wanted, and the
-/// header is logged in full.
+/// A new tool goes before the first one with a greater name, since the usual order is by name; if that is not where it
+/// belongs, the delta does not give the header wanted, and the header is logged in full.
 fn apply_tools(old: &[ToolSchema], delta: &ToolsDelta) -> Vec<ToolSchema> {
-    let mut tools: Vec<_> = old.iter().filter(|it| !delta.removed.contains(&it.name)).cloned().collect();
-    for tool in &mut tools {
-        if let Some(changed) = delta.changed.iter().find(|it| it.name == tool.name) {
-            *tool = changed.clone();
-        }
-    }
+    let changed: HashMap<_, _> = delta.changed.iter().map(|it| (&it.name, it)).collect();
+    let kept = old.iter().filter(|it| !delta.removed.contains(&it.name));
+    let mut tools: Vec<_> = kept.map(|it| (*changed.get(&it.name).unwrap_or(&it)).clone()).collect();
     for tool in &delta.added {
-        // The usual order is by name: a new tool goes before the first one with a greater name.
         let place = tools.iter().position(|it| it.name > tool.name).unwrap_or(tools.len());
         tools.insert(place, tool.clone());
     }

@@ -2,21 +2,24 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::UNIX_EPOCH;
 
-use linn_bus::{Clock, Context, ListenerErrors, ScopeKey};
+use linn_bus::{Clock, Context, ListenerErrors, MAX_NESTING, ScopeKey};
 
 use crate::events::SessionEvent;
 use crate::ids::SessionId;
 use crate::model::{EpochHeader, Message};
 use crate::session::headers::HeaderFold;
+use crate::session::lossless::not_lossless;
 use crate::session::surface::Surface;
-use crate::session::{Fact, Record, RecordSurface, SessionHeader, SessionRewind, SurfaceOp};
+use crate::session::{AppendError, Fact, Record, RecordSurface, SeedError, SessionHeader, SessionRewind, SurfaceOp};
 
 /// A session: a log that only grows, and the history that derives from it. A handle, cheap to clone.
 ///
 /// What is appended is in the log at once and told to the listeners of `session/event`, one record after the other in the
-/// order of the log, also where listeners append themselves.
+/// order of the log, also where listeners append themselves and where threads append side by side. Whoever appends while
+/// somebody else is telling does not wait: the teller tells that record too, and logs the errors of its listeners.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
@@ -35,9 +38,21 @@ struct State {
     /// Who hears of records; nobody before the session was entered into the store and after it was taken out.
     audience: Option<Audience>,
     /// Records that the audience has not heard of yet.
-    untold: VecDeque<Arc<Record>>,
-    /// Somebody is telling.
-    is_telling: bool,
+    untold: VecDeque<Untold>,
+    /// Who is telling.
+    teller: Option<Teller>,
+}
+
+struct Untold {
+    record: Arc<Record>,
+    n_before: usize,
+}
+
+/// The thread that tells, and how many records were logged, each in answer to the one before, up to the one it tells.
+#[derive(Clone, Copy)]
+struct Teller {
+    thread: ThreadId,
+    n_before: usize,
 }
 
 /// Where the records of a session are told.
@@ -72,96 +87,6 @@ impl Turns {
             Fact::StepEnd(_) => self.open_step = None,
             _ => {}
         }
-    }
-}
-
-/// Why a record was not appended, or was but not all heard of it.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum AppendError {
-    /// The kind belongs on the surface, and no place there was named.
-    #[error("`{kind}` lies on the surface; say where, with `append_to_surface`")]
-    SurfaceOpMissing {
-        /// The kind.
-        kind: String,
-    },
-    /// The kind has no place on the surface.
-    #[error("`{kind}` does not lie on the surface; append it with `append`")]
-    SurfaceOpUnexpected {
-        /// The kind.
-        kind: String,
-    },
-    /// The end of a range to replace is not on the surface.
-    #[error("record {seq} is not on the surface")]
-    NotOnSurface {
-        /// The record.
-        seq: u64,
-    },
-    /// The range to replace runs backwards.
-    #[error("the range to replace begins at record {start}, which lies after its end, record {end}")]
-    RangeReversed {
-        /// First record.
-        start: u64,
-        /// Last record.
-        end: u64,
-    },
-    /// A record names another one as its source that is not older, or names one twice, or names none.
-    #[error("`{kind}` names record {seq} as a source, which is not an older record named once")]
-    BadSource {
-        /// The kind.
-        kind: String,
-        /// The record named.
-        seq: u64,
-    },
-    /// A value has no place in JSON, such as a number that is not finite.
-    #[error("`{kind}` holds what JSON cannot: {what}")]
-    NotJson {
-        /// The kind.
-        kind: String,
-        /// What it holds.
-        what: String,
-    },
-    /// A header changed in a log that has none.
-    #[error("`request/header-delta` before any `request/header`: nothing to change")]
-    DeltaWithoutHeader,
-    /// The conversation cannot go back to there.
-    #[error("cannot go back to record {to}: {why}")]
-    BadRewind {
-        /// Where it should go.
-        to: u64,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// The record is in the log; listeners of `session/event` failed.
-    #[error("record {seq} is logged, but who heard of it failed: {errors}")]
-    Listeners {
-        /// The record.
-        seq: u64,
-        /// Their errors.
-        #[source]
-        errors: ListenerErrors,
-    },
-}
-
-impl AppendError {
-    /// Stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::SurfaceOpMissing { .. } => "SURFACE_OP_MISSING",
-            Self::SurfaceOpUnexpected { .. } => "SURFACE_OP_UNEXPECTED",
-            Self::NotOnSurface { .. } => "NOT_ON_SURFACE",
-            Self::RangeReversed { .. } => "RANGE_REVERSED",
-            Self::BadSource { .. } => "BAD_SOURCE",
-            Self::NotJson { .. } => "NOT_JSON",
-            Self::DeltaWithoutHeader => "DELTA_WITHOUT_HEADER",
-            Self::BadRewind { .. } => "BAD_REWIND",
-            Self::Listeners { .. } => "LISTENERS_FAILED",
-        }
-    }
-
-    /// Whether the record is in the log all the same.
-    pub fn is_logged(&self) -> bool {
-        matches!(self, Self::Listeners { .. })
     }
 }
 
@@ -225,6 +150,8 @@ impl Session {
     }
 
     /// The last record that `wanted` picks something from, and what it picks. Nothing is copied on the way.
+    ///
+    /// The log is locked meanwhile: `wanted` must not use the session.
     pub fn find_last<T>(&self, mut wanted: impl FnMut(&Record) -> Option<T>) -> Option<T> {
         self.state().records.iter().rev().find_map(|it| wanted(it))
     }
@@ -284,21 +211,23 @@ impl Session {
     }
 
     fn log(&self, fact: Fact, surface: Option<RecordSurface>) -> Result<Arc<Record>, AppendError> {
+        let fact = of_known_kind(fact)?;
         let now = self.0.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         let record = {
             let mut state = self.state();
             state.check(&fact, surface.as_ref())?;
-            let time_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+            let n_before = state.n_before(&fact)?;
             let record = Arc::new(Record { seq: state.records.len() as u64, time_ms, fact, surface });
             state.take(record.clone())?;
             if state.audience.is_none() {
                 return Ok(record);
             }
-            state.untold.push_back(record.clone());
-            if state.is_telling {
+            state.untold.push_back(Untold { record: record.clone(), n_before });
+            if state.teller.is_some() {
                 return Ok(record);
             }
-            state.is_telling = true;
+            state.teller = Some(Teller { thread: std::thread::current().id(), n_before });
             record
         };
         match self.tell(&record) {
@@ -309,27 +238,18 @@ impl Session {
 
     /// Tells all records that were not told yet, and gives the errors of those who heard of `own`.
     fn tell(&self, own: &Arc<Record>) -> Result<(), ListenerErrors> {
+        let stop = StopTelling(self);
         let mut own_errors = Ok(());
-        loop {
-            let (record, audience) = {
-                let mut state = self.state();
-                match (state.untold.pop_front(), state.audience.clone()) {
-                    (Some(record), Some(audience)) => (record, audience),
-                    (_, _) => {
-                        state.untold.clear();
-                        state.is_telling = false;
-                        return own_errors;
-                    }
-                }
-            };
+        while let Some((record, audience)) = stop.next() {
             let event = SessionEvent { session: self.clone(), owner: audience.owner, record };
             let told = audience.ctx.try_emit(&event);
             if Arc::ptr_eq(&event.record, own) {
                 own_errors = told;
             } else if let Err(errors) = told {
-                audience.ctx.logger().error(format_args!("session `{}`: {errors}", self.id()));
+                audience.ctx.logger().error(format_args!("session `{}`: {errors:#}", self.id()));
             }
         }
+        own_errors
     }
 
     /// Has the records told from now on.
@@ -348,11 +268,64 @@ impl Session {
     }
 }
 
+/// Ends the telling, also when it panics.
+struct StopTelling<'a>(&'a Session);
+
+impl StopTelling<'_> {
+    /// The next record to tell, and to whom; with none, the telling is over in the same moment.
+    fn next(&self) -> Option<(Arc<Record>, Audience)> {
+        let mut state = self.0.state();
+        let next = state.untold.pop_front().zip(state.audience.clone());
+        match next {
+            Some((Untold { record, n_before }, audience)) => {
+                state.teller = Some(Teller { thread: std::thread::current().id(), n_before });
+                Some((record, audience))
+            }
+            None => {
+                state.untold.clear();
+                state.teller = None;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for StopTelling<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.state();
+            state.untold.clear();
+            state.teller = None;
+        }
+    }
+}
+
+/// The typed fact, where one was given by the name of a kind that Linn knows.
+fn of_known_kind(fact: Fact) -> Result<Fact, AppendError> {
+    match fact {
+        Fact::Other { kind, data } if Fact::known_kind(&kind).is_some() => {
+            Fact::from_parts(&kind, data).map_err(|why| AppendError::BadData { kind, why: why.to_string() })
+        }
+        fact => Ok(fact),
+    }
+}
+
 impl State {
+    /// How many records were logged, each in answer to the one before, up to one that is logged now.
+    fn n_before(&self, fact: &Fact) -> Result<usize, AppendError> {
+        match self.teller {
+            Some(teller) if teller.thread == std::thread::current().id() => match teller.n_before + 1 {
+                n_before if n_before > MAX_NESTING => Err(AppendError::TooDeep { kind: fact.kind().to_owned() }),
+                n_before => Ok(n_before),
+            },
+            _ => Ok(0),
+        }
+    }
+
     /// Whether the fact can be logged.
     fn check(&self, fact: &Fact, surface: Option<&RecordSurface>) -> Result<(), AppendError> {
         let kind = || fact.kind().to_owned();
-        if let Some(what) = fact.not_json() {
+        if let Some(what) = not_lossless(fact) {
             return Err(AppendError::NotJson { kind: kind(), what });
         }
         match (surface, fact.is_on_surface()) {
@@ -374,12 +347,15 @@ impl State {
     fn check_sources(&self, fact: &Fact, surface: &RecordSurface) -> Result<(), AppendError> {
         let Some(seqs) = &surface.source_seqs else { return Ok(()) };
         let bad = |seq| AppendError::BadSource { kind: fact.kind().to_owned(), seq };
-        let mut seen = std::collections::HashSet::new();
-        if seqs.is_empty() {
-            return Err(bad(self.records.len() as u64));
+        let end = self.records.len() as u64;
+        // Nearly always they are in order, as the chunks of an answer are.
+        if !seqs.is_empty() && seqs.is_sorted_by(|a, b| a < b) {
+            return seqs.last().filter(|it| **it >= end).map_or(Ok(()), |it| Err(bad(*it)));
         }
-        match seqs.iter().find(|seq| **seq >= self.records.len() as u64 || !seen.insert(**seq)) {
+        let mut seen = std::collections::HashSet::new();
+        match seqs.iter().find(|seq| **seq >= end || !seen.insert(**seq)) {
             Some(seq) => Err(bad(*seq)),
+            None if seqs.is_empty() => Err(bad(end)),
             None => Ok(()),
         }
     }
@@ -393,9 +369,13 @@ impl State {
         if to > self.records.len() as u64 {
             return bad("the log is not that long");
         }
-        let mut turns = Turns::default();
-        self.records.iter().take_while(|it| it.seq < to).for_each(|it| turns.note(&it.fact));
-        if turns.is_open { bad("it lies within a turn") } else { Ok(()) }
+        let before = &self.records[..usize::try_from(to).unwrap_or(usize::MAX)];
+        let is_within_turn = before.iter().rev().find_map(|it| match it.fact {
+            Fact::TurnStart(_) => Some(true),
+            Fact::TurnEnd(_) => Some(false),
+            _ => None,
+        });
+        if is_within_turn == Some(true) { bad("it lies within a turn") } else { Ok(()) }
     }
 
     /// Takes a record in; what it says was checked.
@@ -403,59 +383,13 @@ impl State {
         self.surface.put(&record)?;
         self.headers.take(&record.fact);
         self.turns.note(&record.fact);
-        let rewind = if let Fact::SessionRewind(it) = &record.fact { Some(it.to) } else { None };
+        let rewind = if let Fact::SessionRewind(it) = &record.fact { Some((record.seq, it.to)) } else { None };
         self.records.push(record);
-        if let Some(to) = rewind {
-            self.surface = self.surface_before(to)?;
+        if let Some((seq, to)) = rewind {
+            self.surface.go_back(&self.records, seq, to)?;
         }
         Ok(())
     }
-
-    /// The surface as it was when the log had `to` records.
-    fn surface_before(&self, to: u64) -> Result<Surface, AppendError> {
-        // A rewind in between throws away what was collected; to find where to start, go from the last one backwards.
-        let mut end = to;
-        let mut stretches = Vec::new();
-        let before = |end: u64| &self.records[..usize::try_from(end).unwrap_or(usize::MAX).min(self.records.len())];
-        while let Some(rewind) = before(end).iter().rev().find_map(|it| match &it.fact {
-            Fact::SessionRewind(rewind) => Some((it.seq, rewind.to)),
-            _ => None,
-        }) {
-            stretches.push(rewind.0..end);
-            end = rewind.1;
-        }
-        stretches.push(0..end);
-        let mut surface = Surface::default();
-        for stretch in stretches.into_iter().rev() {
-            for record in self.records.iter().filter(|it| stretch.contains(&it.seq)) {
-                surface.put(record)?;
-            }
-        }
-        Ok(surface)
-    }
-}
-
-/// Why the records of an earlier life make no session.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum SeedError {
-    /// A record is missing, or in the wrong place.
-    #[error("the log has a gap: record {found} stands where record {expected} belongs")]
-    Gap {
-        /// Seq that belongs there.
-        expected: u64,
-        /// Seq that stands there.
-        found: u64,
-    },
-    /// A record cannot be appended to those before it.
-    #[error("record {seq} does not fit those before it")]
-    Record {
-        /// The record.
-        seq: u64,
-        /// Why.
-        #[source]
-        source: AppendError,
-    },
 }
 
 impl std::fmt::Debug for Session {

@@ -118,6 +118,37 @@ enum Field {
 
 struct RecordVisitor;
 
+/// The name of a kind; that of a known one needs no memory.
+enum Kind {
+    Known(&'static str),
+    Other(String),
+}
+
+impl AsRef<str> for Kind {
+    fn as_ref(&self) -> &str {
+        match self {
+            Self::Known(kind) => kind,
+            Self::Other(kind) => kind,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KindVisitor;
+        impl Visitor<'_> for KindVisitor {
+            type Value = Kind;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name of a kind")
+            }
+            fn visit_str<E: serde::de::Error>(self, kind: &str) -> Result<Kind, E> {
+                Ok(Fact::known_kind(kind).map_or_else(|| Kind::Other(kind.to_owned()), Kind::Known))
+            }
+        }
+        deserializer.deserialize_str(KindVisitor)
+    }
+}
+
 /// Reads the data of a kind that is known already, in one pass.
 struct DataOf<'a>(&'a str);
 
@@ -136,7 +167,7 @@ impl<'de> Visitor<'de> for RecordVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
-        let mut kind: Option<String> = None;
+        let mut kind: Option<Kind> = None;
         let (mut seq, mut time_ms, mut op, mut source_seqs) = (None, None, None, None);
         let (mut fact, mut early_data): (Option<Fact>, Option<Value>) = (None, None);
         while let Some(field) = map.next_key()? {
@@ -147,7 +178,7 @@ impl<'de> Visitor<'de> for RecordVisitor {
                 Field::SurfaceOp => op = Some(map.next_value()?),
                 Field::SourceEventSeqs => source_seqs = Some(map.next_value()?),
                 Field::Data => match &kind {
-                    Some(kind) => fact = Some(map.next_value_seed(DataOf(kind))?),
+                    Some(kind) => fact = Some(map.next_value_seed(DataOf(kind.as_ref()))?),
                     None => early_data = Some(map.next_value()?),
                 },
                 Field::Unknown => drop(map.next_value::<serde::de::IgnoredAny>()?),
@@ -156,7 +187,7 @@ impl<'de> Visitor<'de> for RecordVisitor {
         let kind = kind.ok_or_else(|| A::Error::missing_field("type"))?;
         let fact = match (fact, early_data) {
             (Some(fact), _) => fact,
-            (None, Some(data)) => Fact::deserialize_data(&kind, data).map_err(A::Error::custom)?,
+            (None, Some(data)) => Fact::deserialize_data(kind.as_ref(), data).map_err(A::Error::custom)?,
             (None, None) => return Err(A::Error::missing_field("data")),
         };
         Ok(Record {

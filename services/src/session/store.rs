@@ -8,7 +8,7 @@ use linn_bus::{
     BusError, Context, EffectHandle, Fault, ListenerErrors, NeedList, Plugin, ServiceError, provider, service,
 };
 
-use crate::events::{SessionCreated, SessionFlush};
+use crate::events::{SessionCreated, SessionDisposed, SessionFlush};
 use crate::ids::SessionId;
 use crate::session::fork::{ForkError, seed_of_fork};
 use crate::session::log::Audience;
@@ -262,9 +262,12 @@ impl Sessions for Provider {
         let handle = ctx.effect(&format!("session {}", session.id()), |fx| {
             self.0.entries().insert(session.id().clone(), Some(session.clone()));
             session.open_to(Audience { ctx: ctx.clone(), owner: owner.clone() });
-            let leaving = session.clone();
+            let (leaving, owner, ctx) = (session.clone(), owner.clone(), ctx.clone());
             fx.defer(move || {
                 leaving.close();
+                // Nobody finds it any more, and nobody takes its id before all have heard.
+                reservation.store.entries().insert(reservation.id.clone(), None);
+                ctx.emit(&SessionDisposed { session: leaving, owner });
                 drop(reservation);
             });
         })?;

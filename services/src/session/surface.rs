@@ -5,10 +5,14 @@ use std::sync::Arc;
 use crate::model::{ContentBlock, Message, MessageSource, Role};
 use crate::session::{AppendError, Fact, Record, SurfaceOp};
 
-/// The surface of a session at one moment.
+/// The surface of a session at one moment, and what was replaced on the way to it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Surface {
     nodes: Vec<Node>,
+    /// What each replacement took away, the last one last.
+    replaced: Vec<Replaced>,
+    /// The rewinds that decide what lies in a shadow. Their `to` grows: one that goes further back covers those before it.
+    rewinds: Vec<Rewind>,
 }
 
 /// A place on the surface.
@@ -17,6 +21,20 @@ struct Node {
     seq: u64,
     /// What the model sees of it; nothing for an answer without content.
     message: Option<Arc<Message>>,
+}
+
+#[derive(Debug, Clone)]
+struct Replaced {
+    /// The record that took the place.
+    by: u64,
+    place: usize,
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Rewind {
+    seq: u64,
+    to: u64,
 }
 
 impl Surface {
@@ -42,9 +60,66 @@ impl Surface {
         let node = Node { seq: record.seq, message: message_of(&record.fact).map(Arc::new) };
         match self.places(surface.op)? {
             None => self.nodes.push(node),
-            Some(places) => drop(self.nodes.splice(places, [node])),
+            Some(places) => {
+                let place = *places.start();
+                let nodes = self.nodes.splice(places, [node]).collect();
+                self.replaced.push(Replaced { by: record.seq, place, nodes });
+            }
         }
         Ok(())
+    }
+
+    /// Goes back to what it was when the log had `to` records; `log` is all records, and the last one says to go back.
+    ///
+    /// Costs what is undone, unless `to` lies in the shadow of an earlier rewind: then the log is read again up to it.
+    pub(crate) fn go_back(&mut self, log: &[Arc<Record>], seq: u64, to: u64) -> Result<(), AppendError> {
+        if self.lies_in_shadow(to) {
+            let rewinds = std::mem::take(&mut self.rewinds);
+            *self = Self::replay(log, to)?;
+            self.rewinds = rewinds;
+        } else {
+            while let Some(last) = self.replaced.pop_if(|it| it.by >= to) {
+                self.drop_from(last.by + 1);
+                self.nodes.splice(last.place..=last.place, last.nodes);
+            }
+            self.drop_from(to);
+        }
+        while self.rewinds.pop_if(|it| it.to >= to).is_some() {}
+        self.rewinds.push(Rewind { seq, to });
+        Ok(())
+    }
+
+    /// Takes away what was put at the end by the record `seq` and those after it.
+    fn drop_from(&mut self, seq: u64) {
+        while self.nodes.pop_if(|it| it.seq >= seq).is_some() {}
+    }
+
+    /// Whether what the log had at `to` is not all on the way to what is here now.
+    fn lies_in_shadow(&self, to: u64) -> bool {
+        self.rewinds.iter().rev().take_while(|it| it.seq >= to).any(|it| it.to < to)
+    }
+
+    /// The surface after the first `to` records of a log.
+    fn replay(log: &[Arc<Record>], to: u64) -> Result<Self, AppendError> {
+        // A rewind throws away what was collected, so collect from the end: what is visible lies in stretches.
+        let up_to = |end: u64| &log[..usize::try_from(end).unwrap_or(usize::MAX).min(log.len())];
+        let mut end = to;
+        let mut stretches = Vec::new();
+        loop {
+            let rewind = up_to(end).iter().enumerate().rev().find_map(|(at, it)| match &it.fact {
+                Fact::SessionRewind(rewind) => Some((at, rewind.to)),
+                _ => None,
+            });
+            let Some((at, to)) = rewind else { break };
+            stretches.push(&up_to(end)[at..]);
+            end = to;
+        }
+        stretches.push(up_to(end));
+        let mut surface = Self::default();
+        for record in stretches.into_iter().rev().flatten() {
+            surface.put(record)?;
+        }
+        Ok(surface)
     }
 
     /// Where the record of this seq lies.
