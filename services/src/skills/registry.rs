@@ -179,7 +179,9 @@ impl Skills for Registry {
         check(&candidate_of(&skill), RUNTIME_PROVIDER)?;
         let generation = self.generation.clone();
         let handle = ctx.effect(&format!("skill {}", skill.summary.name), |fx| -> Result<(), linn_bus::BusError> {
-            fx.defer(move || drop(generation.fetch_add(1, Ordering::AcqRel)));
+            fx.defer(move || {
+                generation.fetch_add(1, Ordering::AcqRel);
+            });
             fx.own(ctx.on(move |it: &CollectRuntime| {
                 it.found.lock().unwrap_or_else(PoisonError::into_inner).push(skill.clone());
             })?);
