@@ -55,11 +55,15 @@ mod tree;
 mod config;
 mod table;
 
+mod client_files;
+mod linn_file;
 
 pub use secrecy::{ExposeSecret, SecretString};
 
+pub use crate::client_files::{ClientFiles, ProviderChange, SearchService, Vision};
 pub use crate::config::{Config, Listed, ProviderKey};
 pub use crate::key::{Base, ClientNames, Declaration, Initial, Key, Kind, Who};
+pub use crate::linn_file::{EntryChange, UserFile};
 pub use crate::origin::{Layer, Origin, Place};
 pub use crate::paths::{client_folder, user_file, vision_file, workspace_file};
 pub use crate::problem::{EntryFault, IncludeFault, Problem};

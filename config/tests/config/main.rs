@@ -7,7 +7,9 @@ mod laws;
 mod layers;
 mod runtime;
 mod secrets;
+mod system;
 mod table;
+mod writing;
 
 use linn_config::{BuiltIn, Change, Config, MemoryFiles, Sources};
 
