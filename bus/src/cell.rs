@@ -23,9 +23,11 @@ pub(crate) struct Entry<E: Event> {
 }
 
 impl<E: Event> Entry<E> {
-    fn new(hook: Arc<Object<E>>) -> Self {
-        let head = ptr::from_ref(hook.head());
-        Self { hook, head }
+    /// An entry for a listener that can be heard.
+    #[inline]
+    fn of_visible(hook: &Arc<Object<E>>) -> Option<Self> {
+        let head = hook.head();
+        visible(head).then(|| Self { hook: hook.clone(), head })
     }
 
     #[inline(always)]
@@ -180,6 +182,7 @@ fn dispatch_order<E: Event>(a: &HookHead, b: &HookHead) -> std::cmp::Ordering {
     (!a.first, outside(a)).cmp(&(!b.first, outside(b))).then_with(|| a.order().cmp(&b.order()))
 }
 
+#[inline]
 fn visible(head: &HookHead) -> bool {
     head.core.is_visible() && !head.is_dead()
 }
@@ -292,9 +295,9 @@ impl<E: Event> EventCell<E> {
     fn build(&self) {
         let mut lists = self.locked();
         if self.current.0.load(Ordering::Relaxed).is_null() {
-            let entries =
-                lists.everywhere.in_order().filter(|it| visible(it.head())).cloned().map(Entry::new).collect();
-            self.current.set(Snapshot { entries });
+            let mut entries = Vec::with_capacity(lists.everywhere.len());
+            entries.extend(lists.everywhere.in_order().filter_map(Entry::of_visible));
+            self.current.set(Snapshot { entries: entries.into_boxed_slice() });
         }
     }
 }
@@ -338,8 +341,8 @@ impl<E: Event> ScopeCell<E> {
         }
         let Lists { everywhere, built, .. } = &mut *lists;
         let mut own = self.owned();
+        let mut entries = Vec::with_capacity(own.len() + everywhere.len());
         let (mut ours, mut theirs) = (own.in_order().peekable(), everywhere.in_order().peekable());
-        let mut entries = Vec::new();
         loop {
             let from_own = match (ours.peek(), theirs.peek()) {
                 (Some(a), Some(b)) => dispatch_order::<E>(a.head(), b.head()).is_lt(),
@@ -348,7 +351,7 @@ impl<E: Event> ScopeCell<E> {
                 (None, None) => break,
             };
             let hook = if from_own { ours.next() } else { theirs.next() };
-            entries.extend(hook.filter(|it| visible(it.head())).cloned().map(Entry::new));
+            entries.extend(hook.and_then(Entry::of_visible));
         }
         self.current.set(Snapshot { entries: entries.into_boxed_slice() });
         if !self.built.swap(true, Ordering::Relaxed) {
