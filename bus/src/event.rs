@@ -93,10 +93,15 @@ pub trait Mode: sealed::Sealed + 'static {
     type Object<E: Event>: ?Sized + HookControl;
     #[doc(hidden)]
     fn erase<E: Event>(hook: Arc<Self::Object<E>>) -> Arc<dyn HookControl>;
+    /// The listener as a layer; none in modes without `next`.
+    #[doc(hidden)]
+    fn layer<E: Event>(_: &Self::Object<E>) -> Option<&dyn Layer<E>> {
+        None
+    }
 }
 
 macro_rules! modes {
-    ($($(#[$doc:meta])* $mode:ident => $object:ident;)*) => {$(
+    ($($(#[$doc:meta])* $mode:ident => $object:ident $({ $layer:item })?;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
         pub enum $mode {}
@@ -107,6 +112,7 @@ macro_rules! modes {
             fn erase<E: Event>(hook: Arc<dyn $object<E>>) -> Arc<dyn HookControl> {
                 hook
             }
+            $(#[inline(always)] $layer)?
         }
     )*};
 }
@@ -121,7 +127,11 @@ modes! {
     /// All started, then awaited together, no answers. Verb: [`parallel`](crate::Context::parallel).
     Parallel => Start;
     /// Each listener wraps the rest through `next`. Verb: [`waterfall`](crate::Context::waterfall).
-    Waterfall => Layer;
+    Waterfall => Layer {
+        fn layer<E: Event>(hook: &Self::Object<E>) -> Option<&dyn Layer<E>> {
+            Some(hook)
+        }
+    };
 }
 
 /// The mode of an event as a value, for descriptors and observers.

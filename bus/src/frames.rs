@@ -215,9 +215,24 @@ impl Row {
     /// Enters code behind `gate` whether or not it is closed: for what runs while a gate drains.
     #[inline]
     pub(crate) fn enter_closed(&self, gate: &Gate, slot: u32) -> usize {
-        let depth = self.push(slot);
-        self.protect(depth, gate.mark());
-        depth
+        self.open(gate, slot).depth
+    }
+
+    /// [`enter_closed`](Self::enter_closed), and the frame is left when the result is dropped.
+    #[inline]
+    pub(crate) fn enter_closed_for<'a>(&'a self, rows: &'a Rows, gate: &Gate, slot: u32) -> Inside<'a> {
+        Inside { row: self, rows, opened: self.open(gate, slot) }
+    }
+
+    #[inline(always)]
+    fn open(&self, gate: &Gate, slot: u32) -> Opened<'_> {
+        let depth = self.depth.load(Ordering::Relaxed);
+        let frame = self.frame(depth);
+        frame.slot.store(slot, Ordering::Relaxed);
+        self.depth.store(depth + 1, Ordering::Relaxed);
+        frame.what.store(gate.mark(), Ordering::Relaxed);
+        self.light_fence();
+        Opened { frame, depth }
     }
 
     /// Leaves the code that the innermost frame is in and enters that behind `gate`, closed or not.
@@ -235,7 +250,11 @@ impl Row {
     /// Leaves the innermost frame.
     #[inline]
     pub(crate) fn leave(&self, rows: &Rows, depth: usize) {
-        let frame = self.frame(depth);
+        self.close(rows, Opened { frame: self.frame(depth), depth });
+    }
+
+    #[inline(always)]
+    fn close(&self, rows: &Rows, Opened { frame, depth }: Opened<'_>) {
         let what = frame.what.load(Ordering::Relaxed);
         frame.what.store(0, Ordering::Release);
         self.depth.store(depth, Ordering::Relaxed);
@@ -282,6 +301,27 @@ impl Row {
     #[cold]
     fn nesting(&self, slot: u32, depth: usize) -> usize {
         (0..depth).filter(|it| self.frame(*it).slot.load(Ordering::Relaxed) == slot).count()
+    }
+}
+
+/// A frame that was found already, and its depth.
+#[derive(Clone, Copy)]
+struct Opened<'a> {
+    frame: &'a Frame,
+    depth: usize,
+}
+
+/// The code behind a gate that this thread is in until this is dropped.
+pub(crate) struct Inside<'a> {
+    row: &'a Row,
+    rows: &'a Rows,
+    opened: Opened<'a>,
+}
+
+impl Drop for Inside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.row.close(self.rows, self.opened);
     }
 }
 

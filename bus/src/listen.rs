@@ -88,7 +88,7 @@ macro_rules! answers {
         where
             $answer: AnsweredAs<E, R>,
         {
-            #[inline]
+            #[inline(always)]
             fn outcome(answer: R) -> Outcome<E> {
                 Ok($some(<$answer>::answer(answer)))
             }
@@ -97,7 +97,7 @@ macro_rules! answers {
         where
             $answer: AnsweredAs<E, R>,
         {
-            #[inline]
+            #[inline(always)]
             fn outcome(answer: Result<R, X>) -> Outcome<E> {
                 answer.map(|it| $some(<$answer>::answer(it))).map_err(Into::into)
             }
@@ -118,7 +118,7 @@ where
     E::Mode: Answers<E, R, K>,
 {
     type Output = Outcome<E>;
-    #[inline]
+    #[inline(always)]
     fn finish(answer: R) -> Outcome<E> {
         <E::Mode as Answers<E, R, K>>::outcome(answer)
     }

@@ -20,25 +20,46 @@ const KEPT: u32 = 64;
 
 struct FreeBlock {
     next: Option<NonNull<FreeBlock>>,
-    /// Blocks on the list from here on.
-    length: u32,
+}
+
+/// The free blocks of one size.
+struct List {
+    first: Cell<Option<NonNull<FreeBlock>>>,
+    /// How many more there is room for.
+    room: Cell<u32>,
 }
 
 /// The free blocks of one thread.
-pub(crate) struct FreeLists {
-    heads: [Cell<Option<NonNull<FreeBlock>>>; CLASSES.len()],
+pub(crate) struct FreeLists([List; CLASSES.len()]);
+
+impl FreeLists {
+    const fn with_room(room: u32) -> Self {
+        let mut lists = [const { List { first: Cell::new(None), room: Cell::new(0) } }; CLASSES.len()];
+        let mut class = 0;
+        while class < CLASSES.len() {
+            lists[class].room = Cell::new(room);
+            class += 1;
+        }
+        Self(lists)
+    }
 }
 
 thread_local! {
-    static FREE: FreeLists = const { FreeLists { heads: [const { Cell::new(None) }; CLASSES.len()] } };
+    static FREE: FreeLists = const { FreeLists::with_room(KEPT) };
 }
+
+/// For threads that are ending and have no lists any more: nothing is on it and nothing ever gets there.
+static NOTHING: Nothing = Nothing(FreeLists::with_room(0));
+struct Nothing(FreeLists);
+// SAFETY: without room and without blocks, the lists are only read.
+unsafe impl Sync for Nothing {}
 
 impl Drop for FreeLists {
     fn drop(&mut self) {
-        for (class, head) in self.heads.iter().enumerate() {
-            while let Some(block) = head.get() {
+        for (class, list) in self.0.iter().enumerate() {
+            while let Some(block) = list.first.get() {
                 // SAFETY: blocks on the list are owned by it and hold a `FreeBlock`, written by `put`.
-                head.set(unsafe { block.as_ref() }.next);
+                list.first.set(unsafe { block.as_ref() }.next);
                 // SAFETY: a block of this class was allocated with this layout.
                 unsafe { dealloc(block.as_ptr().cast(), class_layout(class)) };
             }
@@ -50,18 +71,19 @@ impl FreeLists {
     /// Runs `f` with the lists of this thread; with empty ones where the thread is ending.
     #[inline]
     pub(crate) fn with<R>(f: impl FnOnce(&Self) -> R) -> R {
-        match FREE.try_with(ptr::from_ref) {
-            // SAFETY: the lists of a running thread stay where they are until it ends, which is not while it is in here.
-            Ok(free) => f(unsafe { &*free }),
-            Err(_) => f(&Self { heads: [const { Cell::new(None) }; CLASSES.len()] }),
-        }
+        let free = FREE.try_with(ptr::from_ref).unwrap_or(&raw const NOTHING.0);
+        // SAFETY: the lists of a running thread stay where they are until it ends, which is not while it is in here; the
+        // others are static.
+        f(unsafe { &*free })
     }
 
     #[inline]
     fn take(&self, class: usize) -> Option<NonNull<u8>> {
-        let block = self.heads[class].get()?;
+        let List { first, room } = &self.0[class];
+        let block = first.get()?;
         // SAFETY: a block on the list is owned by it and holds a `FreeBlock`.
-        self.heads[class].set(unsafe { block.as_ref() }.next);
+        first.set(unsafe { block.as_ref() }.next);
+        room.set(room.get() + 1);
         Some(block.cast())
     }
 
@@ -70,18 +92,17 @@ impl FreeLists {
     /// `block` is of this class and not used afterwards.
     #[inline]
     unsafe fn put(&self, block: NonNull<u8>, class: usize) {
-        let next = self.heads[class].get();
-        // SAFETY: as in `take`.
-        let length = next.map_or(0, |it| unsafe { it.as_ref() }.length) + 1;
-        if length > KEPT {
+        let List { first, room } = &self.0[class];
+        let Some(left) = room.get().checked_sub(1) else {
             // SAFETY: a block of this class was allocated with the layout of its class.
             unsafe { dealloc(block.as_ptr(), class_layout(class)) };
             return;
-        }
+        };
         let block = block.cast::<FreeBlock>();
         // SAFETY: the block is ours, at least 64 bytes long and aligned to 64.
-        unsafe { block.write(FreeBlock { next, length }) };
-        self.heads[class].set(Some(block));
+        unsafe { block.write(FreeBlock { next: first.get() }) };
+        first.set(Some(block));
+        room.set(left);
     }
 }
 

@@ -102,6 +102,33 @@ impl<'a> Turn<'a> {
     }
 }
 
+/// Starts one listener in a frame of its own, which names its gate.
+#[inline(always)]
+pub(crate) fn start_alone<'l, E: Event>(
+    bus: &'l Arc<Bus>,
+    head: &'l HookHead,
+    slot: u32,
+    begin: impl FnOnce() -> Begun<'l, E>,
+) -> Progress<'l, E> {
+    let gate = &head.core.gate;
+    let _inside = bus.rows.row().enter_closed_for(&bus.rows, gate, slot);
+    if gate.is_closed() {
+        return Progress::Skipped;
+    }
+    match head.claim() {
+        Claim::Run => {}
+        Claim::RunOnce => bus.forget(head),
+        Claim::Skip => return Progress::Skipped,
+    }
+    match begin().0 {
+        Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
+        Started::Pending(future) => {
+            gate.add_pending();
+            Progress::Pending(Running { bus, head, slot, future: Some(future) })
+        }
+    }
+}
+
 impl Drop for Turn<'_> {
     #[inline]
     fn drop(&mut self) {

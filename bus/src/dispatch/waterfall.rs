@@ -4,14 +4,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::call::{Progress, Running, Turn};
+use super::call::{Answer, Progress, Running, start_alone};
 use super::{Emitter, is_internal};
 use crate::bus::Parked;
 use crate::cell::Entry;
+use crate::event::Mode;
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
 use crate::frames::INNER;
-use crate::listen::{Answers, Begun, FinishAs, Layer, Outcome, Starter};
+use crate::listen::{Answers, Begun, FinishAs, Outcome, Starter};
 use crate::pool::{self, ErasedFuture, FreeLists, Started};
 
 pub(crate) async fn waterfall<'a, E, D, Fut, K>(
@@ -41,7 +42,7 @@ where
     let start_default = |free: &FreeLists, cx: &mut Context<'_>| {
         Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(free, &default, cx))
     };
-    let chain = Chain { emitter, event, entries, slot, layer: |it| E::Mode::object(&it.hook), default: &start_default };
+    let chain = Chain { emitter, event, entries, slot, default: &start_default };
     Next { chain: &chain, at: 0 }.run().await
 }
 
@@ -51,7 +52,6 @@ struct Chain<'a, E: Event> {
     event: &'a E,
     entries: &'a [Entry<E>],
     slot: u32,
-    layer: fn(&Entry<E>) -> &dyn Layer<E>,
     default: &'a (dyn Fn(&FreeLists, &mut Context<'_>) -> Begun<'a, E> + Send + Sync + 'a),
 }
 
@@ -59,7 +59,9 @@ struct Chain<'a, E: Event> {
 /// listeners twice, which is what a retry needs.
 pub struct Next<'a, E: Event> {
     chain: &'a Chain<'a, E>,
-    at: usize,
+    /// Of another size than the pointer, so that both are copied one by one: a copy of both at once would have to wait
+    /// until what was just written one by one has reached the cache.
+    at: u32,
 }
 
 impl<E: Event> Clone for Next<'_, E> {
@@ -97,9 +99,14 @@ pub struct Run<'a, E: Event> {
 
 enum State<'a, E: Event> {
     Start,
-    /// Parked in a box, to keep the futures of layers small.
-    Listener(Running<'a, E>, Box<Parked<'a>>),
+    /// In a box, to keep the futures of layers small.
+    Listener(Box<Waiting<'a, E>>),
     Default(ErasedFuture<'a, Outcome<E>>),
+}
+
+struct Waiting<'a, E: Event> {
+    running: Running<'a, E>,
+    parked: Parked<'a>,
 }
 
 impl<E: Event> std::fmt::Debug for Run<'_, E> {
@@ -111,14 +118,15 @@ impl<E: Event> std::fmt::Debug for Run<'_, E> {
 impl<E: Event> Future for Run<'_, E> {
     type Output = Result<E::Output, ListenerError>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { next, state } = &mut *self;
         let answer = match state {
             State::Start => FreeLists::with(|free| next.start(state, free, cx)),
-            State::Listener(running, parked) => {
-                let polled = running.poll_alone(cx);
+            State::Listener(waiting) => {
+                let polled = waiting.running.poll_alone(cx);
                 if polled.is_pending() {
-                    parked.set(cx.waker());
+                    waiting.parked.set(cx.waker());
                 }
                 polled
             }
@@ -131,29 +139,51 @@ impl<E: Event> Future for Run<'_, E> {
 impl<'a, E: Event> Next<'a, E> {
     /// Starts the first layer from here on that is there still; what waits goes to `state`.
     #[inline]
-    fn start(self, state: &mut State<'a, E>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<super::call::Answer<E>> {
-        let chain = self.chain;
-        {
-            // All layers are one dispatch, however many there are; the outermost stands for it.
-            let slot = if self.at == 0 { chain.slot } else { chain.slot | INNER };
-            let mut turn = Turn::new(chain.emitter.bus, slot);
-            for (at, entry) in chain.entries.iter().enumerate().skip(self.at) {
-                let layer = (chain.layer)(entry);
-                let rest = Next { chain, at: at + 1 };
-                let begin = || layer.start(chain.event, rest, Starter::new(cx, free));
-                match turn.start(chain.emitter.bus, entry.head(), begin) {
-                    Progress::Skipped => {}
-                    Progress::Ready(answer) => return Poll::Ready(answer),
-                    Progress::Pending(running) => {
-                        let mut parked = Box::new(running.parked());
-                        parked.set(cx.waker());
-                        *state = State::Listener(running, parked);
-                        return Poll::Pending;
-                    }
-                }
+    fn start(self, state: &mut State<'a, E>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<Answer<E>> {
+        // All layers are one dispatch, however many there are; the outermost stands for it.
+        let slot = if self.at == 0 { self.chain.slot } else { self.chain.slot | INNER };
+        self.start_this(slot, state, free, cx).unwrap_or_else(|| self.start_further(slot, state, free, cx))
+    }
+
+    /// Starts the layer at this place, or the default past the last one; nothing where the layer is gone.
+    #[inline(always)]
+    fn start_this(
+        self,
+        slot: u32,
+        state: &mut State<'a, E>,
+        free: &FreeLists,
+        cx: &mut Context<'_>,
+    ) -> Option<Poll<Answer<E>>> {
+        let Self { chain, at } = self;
+        let Some(entry) = chain.entries.get(at as usize) else { return Some(self.start_default(state, free, cx)) };
+        let layer = E::Mode::layer::<E>(&entry.hook)?;
+        let begin = || layer.start(chain.event, Next { chain, at: at + 1 }, Starter::new(cx, free));
+        match start_alone(chain.emitter.bus, entry.head(), slot, begin) {
+            Progress::Skipped => None,
+            Progress::Ready(answer) => Some(Poll::Ready(answer)),
+            Progress::Pending(running) => Some(wait(running, state, cx)),
+        }
+    }
+
+    #[cold]
+    fn start_further(
+        mut self,
+        slot: u32,
+        state: &mut State<'a, E>,
+        free: &FreeLists,
+        cx: &mut Context<'_>,
+    ) -> Poll<Answer<E>> {
+        loop {
+            self.at += 1;
+            if let Some(polled) = self.start_this(slot, state, free, cx) {
+                return polled;
             }
         }
-        match (chain.default)(free, cx).0 {
+    }
+
+    #[inline(never)]
+    fn start_default(self, state: &mut State<'a, E>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<Answer<E>> {
+        match (self.chain.default)(free, cx).0 {
             Started::Ready(outcome) => Poll::Ready(self.default_answer(outcome)),
             Started::Pending(future) => {
                 *state = State::Default(future);
@@ -162,8 +192,16 @@ impl<'a, E: Event> Next<'a, E> {
         }
     }
 
-    fn default_answer(self, outcome: Outcome<E>) -> super::call::Answer<E> {
+    fn default_answer(self, outcome: Outcome<E>) -> Answer<E> {
         let plugin = self.chain.emitter.plugin;
         outcome.map_err(|fault| ListenerError::from_fault(Arc::clone(plugin), E::NAME, fault))
     }
+}
+
+#[inline(never)]
+fn wait<'a, E: Event>(running: Running<'a, E>, state: &mut State<'a, E>, cx: &mut Context<'_>) -> Poll<Answer<E>> {
+    let mut parked = running.parked();
+    parked.set(cx.waker());
+    *state = State::Listener(Box::new(Waiting { running, parked }));
+    Poll::Pending
 }
