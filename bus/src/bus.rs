@@ -274,20 +274,23 @@ pub(crate) struct Parked<'a> {
     gate: usize,
     what: &'static str,
     place: Option<usize>,
-    last: Option<Waker>,
+    /// Data and table of the waker that is registered, which is kept alive there.
+    last: (usize, usize),
 }
 
 impl<'a> Parked<'a> {
     pub(crate) fn new(bus: &'a Bus, gate: &Gate, what: &'static str) -> Self {
-        Self { bus, gate: ptr::from_ref(gate) as usize, what, place: None, last: None }
+        Self { bus, gate: ptr::from_ref(gate) as usize, what, place: None, last: (0, 0) }
     }
 
     pub(crate) fn set(&mut self, waker: &Waker) {
-        if self.last.as_ref().is_some_and(|it| it.will_wake(waker)) {
+        let identity = |it: &Waker| (it.data().addr(), ptr::from_ref(it.vtable()).addr());
+        if self.place.is_some() && self.last == identity(waker) {
             return;
         }
-        self.last = Some(waker.clone());
-        let call = ParkedCall { waker: waker.clone(), gate: self.gate, what: self.what };
+        let waker = waker.clone();
+        self.last = identity(&waker);
+        let call = ParkedCall { waker, gate: self.gate, what: self.what };
         let mut parked = lock(&self.bus.parked);
         let before = match self.place {
             Some(place) => parked.replace(place, call),

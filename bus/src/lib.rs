@@ -71,6 +71,7 @@ mod seams;
 mod service;
 mod task;
 mod timer;
+mod wakers;
 
 pub use bus::{Grace, MAX_PANICS};
 pub use context::{Context, Logger, On, Root};

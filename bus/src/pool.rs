@@ -7,6 +7,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -156,6 +157,63 @@ unsafe fn give_back(free: &FreeLists, block: NonNull<u8>, layout: Layout) {
             unsafe { dealloc(block.as_ptr(), layout) };
         }
         None => {}
+    }
+}
+
+/// A list of limited length in a pooled block.
+pub(crate) struct Buffer<T> {
+    first: NonNull<T>,
+    length: usize,
+    capacity: usize,
+}
+
+// SAFETY: it owns its values like a `Vec`.
+unsafe impl<T: Send> Send for Buffer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Buffer<T> {}
+
+impl<T> Buffer<T> {
+    pub(crate) fn new(free: &FreeLists, capacity: usize) -> Self {
+        Self { first: take(free, Self::layout(capacity)).cast(), length: 0, capacity }
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        Layout::array::<T>(capacity).expect("as many values as exist somewhere else")
+    }
+
+    /// Adds a value; panics when the list is full.
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) {
+        assert!(self.length < self.capacity, "a list of limited length is full");
+        // SAFETY: the block has room for `capacity` values, and this place is not in use.
+        unsafe { self.first.add(self.length).write(value) };
+        self.length += 1;
+    }
+}
+
+impl<T> Deref for Buffer<T> {
+    type Target = [T];
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: so many values were written.
+        unsafe { NonNull::slice_from_raw_parts(self.first, self.length).as_ref() }
+    }
+}
+
+impl<T> DerefMut for Buffer<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: so many values were written, and `&mut self` makes the access exclusive.
+        unsafe { NonNull::slice_from_raw_parts(self.first, self.length).as_mut() }
+    }
+}
+
+impl<T> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        // SAFETY: the values are ours and not used afterwards. Should a drop panic, the block is lost and nothing else.
+        unsafe { NonNull::slice_from_raw_parts(self.first, self.length).drop_in_place() };
+        // SAFETY: taken with this layout, and not used afterwards.
+        FreeLists::with(|free| unsafe { give_back(free, self.first.cast(), Self::layout(self.capacity)) });
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) const UNSAFE_MODULES: &[&str] = &[
     "bus/src/internal",
     "bus/src/pool",
     "bus/src/service",
+    "bus/src/wakers",
     "bus/tests/allocations",
     "bus/tests/leaks",
 ];

@@ -19,7 +19,7 @@ pub(crate) enum Progress<'a, E: Event> {
     /// Disposed meanwhile, or run once already: it counts as if it were not there.
     Skipped,
     Ready(Answer<E>),
-    Pending(Running<'a, E>),
+    Pending(Waiting<'a, E>),
 }
 
 /// The frame in which the listeners of one poll run, one after another.
@@ -96,8 +96,42 @@ impl<'a> Turn<'a> {
             Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
             Started::Pending(future) => {
                 self.pending += 1;
-                Progress::Pending(Running { bus, head, slot: self.slot, future: Some(future) })
+                Progress::Pending(Waiting { head, future: Some(future) })
             }
+        }
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// Polls a listener that waits, in the frame of this turn. Once its plugin is unloaded and the grace period is over, the
+    /// future is dropped instead. One that has ended stays pending.
+    pub(crate) fn poll<'l: 'a, E: Event>(
+        &mut self,
+        waiting: &mut Waiting<'l, E>,
+        free: &FreeLists,
+        cx: &mut Context<'_>,
+    ) -> Poll<Answer<E>> {
+        let Some(future) = &mut waiting.future else { return Poll::Pending };
+        let gate = &waiting.head.core.gate;
+        self.enter(gate);
+        let polled = if gate.is_cancelled() {
+            Poll::Ready(Err(ListenerError::new(waiting.head.core.identity.name.clone(), E::NAME, Cause::Unloaded)))
+        } else {
+            future.poll(cx).map(|outcome| answer::<E>(self.bus, waiting.head, outcome))
+        };
+        if polled.is_ready() {
+            self.end(waiting, free);
+        }
+        polled
+    }
+
+    /// Drops the future of a listener that waits.
+    #[inline]
+    pub(crate) fn end<'l: 'a, E: Event>(&mut self, waiting: &mut Waiting<'l, E>, free: &FreeLists) {
+        if let Some(future) = waiting.future.take() {
+            self.enter(&waiting.head.core.gate);
+            future.give_back(free);
+            self.pending -= 1;
         }
     }
 }
@@ -124,7 +158,7 @@ pub(crate) fn start_alone<'l, E: Event>(
         Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
         Started::Pending(future) => {
             gate.add_pending();
-            Progress::Pending(Running { bus, head, slot, future: Some(future) })
+            Progress::Pending(Waiting { head, future: Some(future) })
         }
     }
 }
@@ -147,57 +181,56 @@ fn answer<E: Event>(bus: &Arc<Bus>, head: &HookHead, outcome: Outcome<E>) -> Ans
     outcome.map_err(|fault| bus.failed::<E>(head, fault))
 }
 
-/// A listener that waits for something. Counted on its gate until it ends or is dropped.
-pub(crate) struct Running<'a, E: Event> {
-    bus: &'a Arc<Bus>,
+/// A listener that waits for something. It is counted on its gate until a turn ends it, which whoever has it sees to.
+pub(crate) struct Waiting<'a, E: Event> {
     head: &'a HookHead,
-    slot: u32,
+    /// Gone once it has ended.
     future: Option<ErasedFuture<'a, Outcome<E>>>,
 }
 
+impl<'a, E: Event> Waiting<'a, E> {
+    /// A place from which the task is woken when the plugin's grace period is over, whatever the listener waits for. It may
+    /// serve several listeners of one task.
+    pub(crate) fn parked(&self, bus: &'a Bus) -> Parked<'a> {
+        Parked::new(bus, &self.head.core.gate, E::NAME)
+    }
+}
+
+/// A listener that waits, alone in its turns.
+pub(crate) struct Running<'a, E: Event> {
+    bus: &'a Arc<Bus>,
+    slot: u32,
+    waiting: Waiting<'a, E>,
+}
+
 impl<'a, E: Event> Running<'a, E> {
-    /// Polls the listener, in the frame of the turn. Once its plugin is unloaded and the grace period is over, the future is
-    /// dropped instead.
+    pub(crate) fn new(bus: &'a Arc<Bus>, slot: u32, waiting: Waiting<'a, E>) -> Self {
+        Self { bus, slot, waiting }
+    }
+
+    /// Polls the listener in a turn that goes on; see [`Turn::poll`].
     pub(crate) fn poll<'t>(&mut self, turn: &mut Turn<'t>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<Answer<E>>
     where
         'a: 't,
     {
-        let Some(future) = &mut self.future else { return Poll::Pending };
-        let gate = &self.head.core.gate;
-        turn.enter(gate);
-        let polled = if gate.is_cancelled() {
-            Poll::Ready(Err(ListenerError::new(self.head.core.identity.name.clone(), E::NAME, Cause::Unloaded)))
-        } else {
-            future.poll(cx).map(|outcome| answer::<E>(self.bus, self.head, outcome))
-        };
-        if polled.is_ready() {
-            if let Some(future) = self.future.take() {
-                future.give_back(free);
-            }
-            turn.pending -= 1;
-        }
-        polled
+        turn.poll(&mut self.waiting, free, cx)
     }
 
-    /// [`poll`](Self::poll) in a turn of its own.
+    /// Polls the listener in a turn of its own.
     pub(crate) fn poll_alone(&mut self, cx: &mut Context<'_>) -> Poll<Answer<E>> {
-        FreeLists::with(|free| self.poll(&mut Turn::new(self.bus, self.slot), free, cx))
+        FreeLists::with(|free| Turn::new(self.bus, self.slot).poll(&mut self.waiting, free, cx))
     }
 
-    /// A place from which the task is woken when the plugin's grace period is over, whatever the listener waits for. It may
-    /// serve several listeners of one task.
+    /// See [`Waiting::parked`].
     pub(crate) fn parked(&self) -> Parked<'a> {
-        Parked::new(self.bus, &self.head.core.gate, E::NAME)
+        self.waiting.parked(self.bus)
     }
 }
 
 impl<E: Event> Drop for Running<'_, E> {
     fn drop(&mut self) {
-        let Some(future) = self.future.take() else { return };
-        let row = self.bus.rows.row();
-        let depth = row.enter_closed(&self.head.core.gate, self.slot);
-        drop(future);
-        self.head.core.gate.sub_pending();
-        row.leave_ended(&self.bus.rows, depth);
+        if self.waiting.future.is_some() {
+            FreeLists::with(|free| Turn::new(self.bus, self.slot).end(&mut self.waiting, free));
+        }
     }
 }

@@ -49,6 +49,7 @@ where
                     Progress::Skipped | Progress::Ready(Ok(None)) => {}
                     Progress::Ready(decided) => return Poll::Ready(decided),
                     Progress::Pending(waiting) => {
+                        let waiting = Running::new(emitter.bus, slot, waiting);
                         parked.get_or_insert_with(|| waiting.parked()).set(cx.waker());
                         running = Some(waiting);
                         return Poll::Pending;

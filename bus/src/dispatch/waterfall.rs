@@ -100,11 +100,11 @@ pub struct Run<'a, E: Event> {
 enum State<'a, E: Event> {
     Start,
     /// In a box, to keep the futures of layers small.
-    Listener(Box<Waiting<'a, E>>),
+    Listener(Box<Waits<'a, E>>),
     Default(ErasedFuture<'a, Outcome<E>>),
 }
 
-struct Waiting<'a, E: Event> {
+struct Waits<'a, E: Event> {
     running: Running<'a, E>,
     parked: Parked<'a>,
 }
@@ -161,7 +161,7 @@ impl<'a, E: Event> Next<'a, E> {
         match start_alone(chain.emitter.bus, entry.head(), slot, begin) {
             Progress::Skipped => None,
             Progress::Ready(answer) => Some(Poll::Ready(answer)),
-            Progress::Pending(running) => Some(wait(running, state, cx)),
+            Progress::Pending(waiting) => Some(wait(Running::new(chain.emitter.bus, slot, waiting), state, cx)),
         }
     }
 
@@ -202,6 +202,6 @@ impl<'a, E: Event> Next<'a, E> {
 fn wait<'a, E: Event>(running: Running<'a, E>, state: &mut State<'a, E>, cx: &mut Context<'_>) -> Poll<Answer<E>> {
     let mut parked = running.parked();
     parked.set(cx.waker());
-    *state = State::Listener(Box::new(Waiting { running, parked }));
+    *state = State::Listener(Box::new(Waits { running, parked }));
     Poll::Pending
 }

@@ -1,5 +1,8 @@
 //! Parallel: all are started, all are awaited, and every failure is reported in order.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use linn_bus::{Context, Fault, ListenerErrors, ModeName, listener};
@@ -104,6 +107,71 @@ fn many_waiting_listeners_are_dropped_with_the_dispatch() {
         assert_eq!(log.take(), "");
         root.parallel(&Fan(0)).await.unwrap();
         assert_eq!(log.take().split(' ').count(), 50);
+    });
+}
+
+/// Where a listener waits until it is told to end, how often it was polled, and the waker of its last poll.
+#[derive(Default)]
+struct Gauge {
+    polls: AtomicUsize,
+    ends: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Gauge {
+    fn wake(&self) {
+        self.waker.lock().unwrap().as_ref().unwrap().wake_by_ref();
+    }
+}
+
+#[test]
+fn of_many_listeners_only_those_that_were_woken_are_polled_again() {
+    run(async |root| {
+        for n in [31, 64, 65, 200_usize] {
+            let scope = root.scope().unwrap();
+            let gauges: Arc<[Gauge]> = (0..n).map(|_| Gauge::default()).collect();
+            for at in 0..n {
+                let gauges = gauges.clone();
+                let wait = listener!(async move |_: &Fan| {
+                    std::future::poll_fn(|cx| {
+                        let gauge = &gauges[at];
+                        gauge.polls.fetch_add(1, Ordering::Relaxed);
+                        *gauge.waker.lock().unwrap() = Some(cx.waker().clone());
+                        if gauge.ends.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+                    })
+                    .await;
+                });
+                scope.context().on(wait).unwrap();
+            }
+            let polled = || gauges.iter().map(|it| it.polls.swap(0, Ordering::Relaxed)).collect::<Vec<_>>();
+            let only = |one: usize| (0..n).map(|it| usize::from(it == one)).collect::<Vec<_>>();
+            let event = Fan(0);
+            let mut call = Box::pin(root.parallel(&event));
+            assert!(poll_once(&mut call).is_none() && poll_once(&mut call).is_none());
+            assert!(polled().iter().all(|it| (1..=2).contains(it)), "all are started");
+            assert!(poll_once(&mut call).is_none());
+            assert_eq!(polled(), vec![0; n], "nobody was woken");
+            for one in [0, n / 2, n - 1] {
+                gauges[one].wake();
+                assert!(poll_once(&mut call).is_none());
+                assert_eq!(polled(), only(one));
+            }
+            gauges[n - 1].ends.store(true, Ordering::Relaxed);
+            gauges[n - 1].wake();
+            assert!(poll_once(&mut call).is_none());
+            assert_eq!(polled(), only(n - 1));
+            gauges[n - 1].wake();
+            assert!(poll_once(&mut call).is_none());
+            assert_eq!(polled(), vec![0; n], "who has ended is not polled again");
+            for gauge in &gauges[..n - 1] {
+                gauge.ends.store(true, Ordering::Relaxed);
+                gauge.wake();
+            }
+            poll_once(&mut call).unwrap().unwrap();
+            // A waker may come late.
+            gauges[0].wake();
+            scope.dispose().await.unwrap();
+        }
     });
 }
 
