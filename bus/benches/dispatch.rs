@@ -1,7 +1,10 @@
 //! Dispatch beside the bare loop it replaces, in the same run: `cargo bench -p linn-bus`.
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "a benchmark; the workload is shared with the cost table")]
+#![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
+use std::cell::Cell;
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
@@ -93,5 +96,69 @@ fn scopes_and_changes(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, synchronous, asynchronous, scopes_and_changes);
+/// The first dispatch after a change, which builds the snapshot, without the change.
+fn first_after_a_change(c: &mut Criterion) {
+    let mut group = c.benchmark_group("first emit after a change");
+    for n in [1, 8, 1_000] {
+        let root = bus();
+        on_told(&root, n);
+        group.bench_function(BenchmarkId::new("bus", n), |b| {
+            b.iter_custom(|calls| {
+                let mut total = Duration::ZERO;
+                for _ in 0..calls {
+                    let extra = root.on(|_: &Told| {}).expect("the root is active");
+                    let start = Instant::now();
+                    root.emit(black_box(&Told(1)));
+                    total += start.elapsed();
+                    extra.dispose();
+                }
+                total
+            });
+        });
+    }
+    group.finish();
+}
+
+/// As many calls on each of so many threads: where they do not get in each other's way, it takes as long as on one.
+fn side_by_side(threads: usize, calls: u64, call: &(impl Fn() + Sync)) -> Duration {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| (0..calls).for_each(|_| call()));
+        }
+    });
+    start.elapsed()
+}
+
+fn threads(c: &mut Criterion) {
+    let mut group = c.benchmark_group("emit on threads");
+    let (root, bare) = (bus(), bare(8));
+    on_told(&root, 8);
+    for n in [1, 2] {
+        let limit = || run_bare(&bare, black_box(&Told(1)));
+        group.bench_function(BenchmarkId::new("bare loop", n), |b| {
+            b.iter_custom(|calls| side_by_side(n, calls, &limit));
+        });
+        let emit = || root.emit(black_box(&Told(1)));
+        group.bench_function(BenchmarkId::new("bus", n), |b| b.iter_custom(|calls| side_by_side(n, calls, &emit)));
+    }
+    // Every 8,000 calls of a thread: some 6,000 changes a second on two.
+    let emit_and_change = || {
+        root.emit(black_box(&Told(1)));
+        if CALLS.replace(CALLS.get() + 1) % 8_000 == 4_000 {
+            root.on(|_: &Told| {}).expect("the root is active").dispose();
+        }
+    };
+    group.bench_function(BenchmarkId::new("bus, with changes", 2), |b| {
+        b.iter_custom(|calls| side_by_side(2, calls, &emit_and_change));
+    });
+    group.finish();
+}
+
+thread_local! {
+    /// Calls of this thread.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+criterion_group!(benches, synchronous, asynchronous, scopes_and_changes, first_after_a_change, threads);
 criterion_main!(benches);

@@ -127,8 +127,10 @@ impl Frames {
     }
 }
 
-/// The frames of one thread. Only that thread writes; whoever tears something down reads.
+/// The frames of one thread. Only that thread writes; whoever tears something down reads. Nothing that another thread writes
+/// shares a cache line with it, nor the line that is fetched along.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Row {
     /// Which thread has the row; 0 when none has.
     owner: AtomicU64,
