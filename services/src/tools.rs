@@ -1,11 +1,19 @@
 //! Tools: what a model may call, and the guarded way a call goes.
 
+mod entries;
 mod execution;
+mod pipeline;
+mod provider;
 mod registry;
+mod schema;
 mod tool;
 
 pub use execution::{
     AmendDecision, PostToolDecision, PreToolDecision, ToolExecution, ToolExecutionInput, ToolExecutionResult, ToolToken,
 };
+pub use provider::ToolsPlugin;
 pub use registry::{ToolGuard, ToolRestriction, Tools, ToolsError};
 pub use tool::{Tool, ToolBody, ToolClass, ToolFailure, ToolOutput, ToolPreview};
+
+#[cfg(test)]
+mod tests;

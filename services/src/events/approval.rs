@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Agent;
 use crate::ids::{ApprovalRequestId, CallId, ToolName};
 use crate::session::ApprovalOutcome;
-use crate::tools::{ToolClass, ToolPreview};
+use crate::tools::{ToolClass, ToolPreview, ToolToken};
 
 /// A human is asked whether a call may run.
 ///
@@ -28,6 +28,8 @@ pub struct ApprovalRequest {
     pub tool_name: ToolName,
     /// The call.
     pub call_id: Option<CallId>,
+    /// The identity of the call.
+    pub token: Option<ToolToken>,
     /// The arguments it would run with.
     pub arguments: Option<Arc<Value>>,
     /// Whether the tool changes anything.
@@ -48,6 +50,7 @@ impl ApprovalRequest {
             agent,
             tool_name: tool_name.into(),
             call_id: None,
+            token: None,
             arguments: None,
             class: None,
             preview: None,

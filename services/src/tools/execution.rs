@@ -40,11 +40,34 @@ impl ToolExecutionInput {
 
 /// The identity of a call that is on its way, given by the registry alone.
 #[derive(Debug, Clone)]
-pub struct ToolToken(Arc<()>);
+pub struct ToolToken(Arc<Issued>);
+
+#[derive(Debug)]
+struct Issued {
+    by: Arc<Mint>,
+}
+
+/// What gives out tokens: one for each registry, known by its place in memory.
+#[derive(Debug)]
+pub(crate) struct Mint {
+    // Without a size it would have no place of its own.
+    _place: u8,
+}
+
+impl Mint {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { _place: 0 })
+    }
+}
 
 impl ToolToken {
-    pub(crate) fn mint() -> Self {
-        Self(Arc::new(()))
+    pub(crate) fn mint(by: &Arc<Mint>) -> Self {
+        Self(Arc::new(Issued { by: by.clone() }))
+    }
+
+    /// Whether this registry gave it out.
+    pub(crate) fn is_of(&self, mint: &Arc<Mint>) -> bool {
+        Arc::ptr_eq(&self.0.by, mint)
     }
 }
 
@@ -86,6 +109,24 @@ impl ToolExecution {
             agent: input.agent.clone(),
             parent: input.parent.clone(),
             signal: Mutex::new(input.signal.clone()),
+        }))
+    }
+
+    /// A call that no registry knows, to run the body of a tool by itself, as a test does.
+    pub fn detached(input: &ToolExecutionInput) -> Self {
+        Self::new(ToolToken::mint(&Mint::new()), input, Arc::new(input.arguments.clone()))
+    }
+
+    /// The same call with other arguments.
+    pub(crate) fn with_arguments(&self, arguments: Arc<Value>) -> Self {
+        Self(Arc::new(Inner {
+            token: self.0.token.clone(),
+            call_id: self.0.call_id.clone(),
+            name: self.0.name.clone(),
+            arguments,
+            agent: self.0.agent.clone(),
+            parent: self.0.parent.clone(),
+            signal: Mutex::new(self.signal()),
         }))
     }
 
@@ -168,11 +209,16 @@ pub struct ToolExecutionResult {
 impl ToolExecutionResult {
     /// A result that is an error without a code: `Error: <message>`.
     pub fn failed(call_id: CallId, message: impl std::fmt::Display) -> Self {
+        Self::failed_with(call_id, message, None)
+    }
+
+    /// The same with the kind of error and its code.
+    pub(crate) fn failed_with(call_id: CallId, message: impl std::fmt::Display, error: Option<ErrorInfo>) -> Self {
         Self {
             call_id,
             content: vec![ContentBlock::text(format!("Error: {message}"))],
             is_error: true,
-            error: None,
+            error,
             additional_context: None,
             meta: None,
         }
@@ -192,8 +238,8 @@ pub enum AmendDecision {
 }
 
 /// Whether a call may run; answer of `tools/pre-execute`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "decision", rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "decision", rename_all = "kebab-case")]
 pub enum PreToolDecision {
     /// It may.
     Allow,
@@ -208,6 +254,32 @@ pub enum PreToolDecision {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+}
+
+/// Reads an object with exactly the fields of its decision. What the derive makes would take a list as well, and any
+/// field beside `allow`.
+impl<'de> Deserialize<'de> for PreToolDecision {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(tag = "decision", rename_all = "kebab-case", deny_unknown_fields)]
+        enum Written {
+            Allow {},
+            Deny {
+                reason: String,
+            },
+            Ask {
+                #[serde(default)]
+                reason: Option<String>,
+            },
+        }
+
+        let object = serde_json::Map::deserialize(deserializer)?;
+        Ok(match Written::deserialize(object).map_err(serde::de::Error::custom)? {
+            Written::Allow {} => Self::Allow,
+            Written::Deny { reason } => Self::Deny { reason },
+            Written::Ask { reason } => Self::Ask { reason },
+        })
+    }
 }
 
 /// What becomes of a result; answer of `tools/post-execute`.

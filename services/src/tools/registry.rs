@@ -36,7 +36,9 @@ pub trait Tools {
     /// Runs a call: amended, checked, decided, run, looked at, and told. Whatever goes wrong is a result; an error only says
     /// that the registry itself is gone.
     ///
-    /// Dropping the future drops the call where it waits, without a result.
+    /// The signal of the call ends it at once, whatever it waits for: the result is an error that says `aborted`, and what
+    /// ran for the call is dropped where it waits. Dropping the future does the same; the result is then told to the
+    /// listeners of `tools/result` all the same, by a task.
     async fn execute(&self, input: ToolExecutionInput) -> Result<ToolExecutionResult, ServiceError>;
 }
 
