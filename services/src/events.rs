@@ -19,7 +19,7 @@ pub use agent::{
 };
 pub use approval::ApprovalRequest;
 pub use commands::CommandsChange;
-pub use fs::{FsEditIntent, FsObserved, FsWriteIntentRequest};
+pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::LlmStream;
 pub use prompt::{SystemPromptAssemble, SystemPromptChange};

@@ -1,6 +1,12 @@
 //! Files of a workspace, as tools reach them.
 
-use linn_bus::{ListenerError, ServiceError, service};
+mod change;
+mod find;
+
+pub use change::{FsChange, FsChangeKind, FsToolMeta};
+pub use find::{FsFileMatches, FsFind, FsFound, FsLine, FsSearch, FsSearchMode, FsSearchResult};
+
+use linn_bus::{Cause, ListenerError, ListenerErrors, ServiceError, service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,16 +16,21 @@ use crate::tools::ToolFailure;
 /// Files, below a folder that nothing leads out of.
 ///
 /// Paths are relative to that folder, with `/` between names. A path that is absolute, that holds `..`, or that a link
-/// leads out of it is refused, also when the link is put there between the check and the use.
+/// leads out of it is refused, also when the link is put there between the check and the use. Links that stay inside are
+/// followed, but `delete` and `rename` mean the link itself. A provider may be set up to reach the whole file system; then
+/// paths may be absolute and go up.
+///
+/// Dropping the future of a call that changes something leaves either all of the change or nothing of it.
 #[service("fs")]
 pub trait Fs {
     /// Names the file that a path leads to; it need not exist.
     async fn resolve(&self, path: &str) -> Result<FsTarget, FsError>;
 
-    /// Reads a file whole, with its version.
+    /// Reads a file whole, with its version; a file of more than `limit_bytes` is an error.
     async fn read(&self, path: &str, limit_bytes: u64) -> Result<FsFile, FsError>;
 
-    /// Writes a file whole and atomically, with the folders above it. It keeps the mode of a file that was there.
+    /// Writes a file whole and atomically, with the folders above it. It keeps the mode of a file that was there, and
+    /// refuses one that nobody may write.
     async fn write(&self, path: &str, content: &[u8], intent: FsWriteIntent) -> Result<FsVersion, FsError>;
 
     /// What is in a folder, by name.
@@ -34,8 +45,16 @@ pub trait Fs {
     /// Deletes a file, or a folder that is empty.
     async fn delete(&self, path: &str) -> Result<FsKind, FsError>;
 
-    /// Moves a file or folder to a place where nothing is.
+    /// Moves a file or folder to a place where nothing is, with the folders above that.
     async fn rename(&self, from: &str, to: &str) -> Result<(), FsError>;
+
+    /// The files below a folder whose path fits a pattern, by path. What ignore files name is left out, and so is `.git`;
+    /// links are not followed.
+    async fn find(&self, query: FsFind) -> Result<FsFound, FsError>;
+
+    /// Looks for a pattern in files, in the order of their paths. Of a folder it looks at the files that
+    /// [`find`](Fs::find) finds; a file that is named is always looked at. Files that are no text are left out.
+    async fn search(&self, query: FsSearch) -> Result<FsSearchResult, FsError>;
 }
 
 /// A file, whatever path led to it.
@@ -156,6 +175,16 @@ pub enum FsError {
         /// The limit.
         limit_bytes: u64,
     },
+    /// What to look for cannot be understood.
+    #[error("{what} \"{pattern}\": {why}")]
+    BadPattern {
+        /// What it should be, such as a regular expression.
+        what: &'static str,
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
     /// The file system failed.
     #[error("\"{path}\": {why}")]
     Io {
@@ -185,9 +214,24 @@ impl FsError {
             Self::NotObserved(_) => "FS_NOT_OBSERVED",
             Self::WrongKind { .. } => "FS_WRONG_KIND",
             Self::TooLarge { .. } => "FS_TOO_LARGE",
+            Self::BadPattern { .. } => "FS_BAD_PATTERN",
             Self::Io { .. } => "FS_IO",
             Self::Refused(_) => "FS_REFUSED",
             Self::Service(_) => "FS_UNAVAILABLE",
+        }
+    }
+
+    /// Whether the path may not be used, whatever is there.
+    pub fn is_confinement(&self) -> bool {
+        matches!(self, Self::Absolute(_) | Self::Upwards(_) | Self::Outside { .. })
+    }
+
+    /// What became of a question about the file at `path` whose listener failed. Whoever decides says
+    /// [`NotObserved`](FsError::NotObserved) by a fault with its code.
+    pub fn refused(path: &str, error: &ListenerError) -> Self {
+        match error.cause() {
+            Cause::Failed(fault) if fault.code() == Some("FS_NOT_OBSERVED") => Self::NotObserved(path.to_owned()),
+            _ => Self::Refused(format!("{error:#}")),
         }
     }
 }
@@ -197,9 +241,9 @@ impl From<ServiceError> for FsError {
         Self::Service(error.to_string())
     }
 }
-impl From<ListenerError> for FsError {
-    fn from(error: ListenerError) -> Self {
-        Self::Refused(format!("{error:#}"))
+impl From<ListenerErrors> for FsError {
+    fn from(errors: ListenerErrors) -> Self {
+        Self::Refused(format!("{errors:#}"))
     }
 }
 impl From<FsError> for ToolFailure {

@@ -35,6 +35,11 @@ impl Agent {
         Self(Arc::new(Inner { id, options, session, scope, driver, is_published }))
     }
 
+    /// An agent that no registry knows and nothing drives, to test what is told of agents. Its verbs are refused.
+    pub fn detached(id: impl Into<AgentId>, session: Session, scope: Scope) -> Self {
+        Self::new(id.into(), AgentOptions::default(), session, scope)
+    }
+
     /// Gives the agent what drives it, once.
     pub(crate) fn install(&self, driver: Arc<dyn AgentDriver>) {
         let first = self.0.driver.set(driver).is_ok();

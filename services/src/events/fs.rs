@@ -3,8 +3,30 @@
 use linn_bus::Event;
 
 use crate::agent::Agent;
-use crate::fs::{FsTarget, FsWriteIntent};
-use crate::ids::FsVersion;
+use crate::fs::{FsChange, FsTarget, FsWriteIntent};
+use crate::ids::{CallId, FsVersion, ToolName};
+
+/// A tool changed a file or folder, for front ends and for whoever keeps track of the workspace.
+///
+/// It comes while the call runs: before its result, and also when the call fails after the change was made.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: none; files belong to all agents.
+/// - Emitted by: the tools that write, edit, patch, delete, rename and make folders, once for each change.
+/// - On listener error or panic: logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event)]
+#[event(name = "fs/changed", mode = Emit)]
+pub struct FsChanged {
+    /// The call that did it.
+    pub call_id: CallId,
+    /// The tool.
+    pub tool: ToolName,
+    /// Who called.
+    pub agent: Option<Agent>,
+    /// What changed.
+    pub change: FsChange,
+}
 
 /// A file is about to be edited; whoever keeps track of what was read says which version the edit is for.
 ///
@@ -38,11 +60,11 @@ pub struct FsWriteIntentRequest {
     pub actor: Option<Agent>,
 }
 
-/// A file was read or written, and this is what it held.
+/// A file was read, written, found missing or deleted, and this is what it held.
 ///
 /// - Mode: emit, to everybody.
 /// - Scope: none.
-/// - Emitted by: the tools that read, write and edit, after they did.
+/// - Emitted by: the tools that read, write, edit, delete and rename, after they did.
 /// - On listener error or panic: the call fails with the error, though the file was changed; who listens here must not
 ///   fail.
 /// - Cancelled by: nothing.
@@ -51,8 +73,8 @@ pub struct FsWriteIntentRequest {
 pub struct FsObserved {
     /// The file.
     pub target: FsTarget,
-    /// What it held.
-    pub version: FsVersion,
+    /// What it held; `None` if nothing was there.
+    pub version: Option<FsVersion>,
     /// Who saw it.
     pub actor: Option<Agent>,
 }
