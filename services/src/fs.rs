@@ -221,6 +221,27 @@ impl FsError {
         }
     }
 
+    /// What is wrong, for words that name the path already.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::NotFound(_) => "no such file or folder".to_owned(),
+            Self::Exists(_) => "something is there already".to_owned(),
+            Self::Stale(_) => "it changed since it was last read; read it again first".to_owned(),
+            Self::NotObserved(_) => "it was not read in this session; read it first".to_owned(),
+            Self::WrongKind { found, wanted, .. } => format!("it is {found}, not {wanted}"),
+            Self::TooLarge { size_bytes, limit_bytes, .. } => {
+                format!("it has {size_bytes} bytes, more than the limit of {limit_bytes}")
+            }
+            Self::Io { why, .. } => why.clone(),
+            Self::Absolute(_)
+            | Self::Upwards(_)
+            | Self::Outside { .. }
+            | Self::BadPattern { .. }
+            | Self::Refused(_)
+            | Self::Service(_) => self.to_string(),
+        }
+    }
+
     /// Whether the path may not be used, whatever is there.
     pub fn is_confinement(&self) -> bool {
         matches!(self, Self::Absolute(_) | Self::Upwards(_) | Self::Outside { .. })

@@ -1,0 +1,66 @@
+//! What the plugins of this crate are configured with.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// Which files there are, and how they are reached.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct FsConfig {
+    /// The folder that paths start from, an absolute path.
+    pub workspace: PathBuf,
+    /// How far paths may lead.
+    #[serde(default)]
+    pub confinement: Confinement,
+    /// How many threads do what may take long. With none it is done in place: in the same order each time, while nothing
+    /// else goes on.
+    #[serde(default = "default_threads")]
+    pub n_threads: usize,
+}
+
+/// How far paths may lead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confinement {
+    /// Nowhere but to what is in the workspace.
+    #[default]
+    Workspace,
+    /// Wherever the process may go; a path may be absolute and go up.
+    None,
+}
+
+/// What of the crate is there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FilesConfig {
+    /// Which files there are.
+    #[serde(flatten)]
+    pub fs: FsConfig,
+    /// Whether files have to be read before they are written or edited.
+    #[serde(default = "yes")]
+    pub read_before_write: bool,
+}
+
+impl FsConfig {
+    /// The default for a workspace.
+    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+        Self { workspace: workspace.into(), confinement: Confinement::default(), n_threads: default_threads() }
+    }
+}
+
+impl FilesConfig {
+    /// The default for a workspace.
+    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+        Self { fs: FsConfig::new(workspace), read_before_write: true }
+    }
+}
+
+/// A few agents at work do not wait for each other, and a search does not hold up a write.
+const fn default_threads() -> usize {
+    4
+}
+
+const fn yes() -> bool {
+    true
+}
