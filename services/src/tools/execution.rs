@@ -113,9 +113,9 @@ impl ToolExecution {
     }
 
     /// A call that no registry knows, to run the body of a tool by itself, as a test does.
-<<<<<<< HEAD
-    pub fn detached(input: &ToolExecutionInput) -> Self {
-        Self::new(ToolToken::mint(&Mint::new()), input, Arc::new(input.arguments.clone()))
+    pub fn detached(input: ToolExecutionInput) -> Self {
+        let arguments = Arc::new(input.arguments.clone());
+        Self::new(ToolToken::mint(&Mint::new()), &input, arguments)
     }
 
     /// The same call with other arguments.
@@ -129,11 +129,6 @@ impl ToolExecution {
             parent: self.0.parent.clone(),
             signal: Mutex::new(self.signal()),
         }))
-=======
-    pub fn detached(input: ToolExecutionInput) -> Self {
-        let arguments = Arc::new(input.arguments.clone());
-        Self::new(ToolToken::mint(), &input, arguments)
->>>>>>> 9400418 (services: files can be found and searched, changes are told, results have one limit)
     }
 
     /// Its identity, to name as parent of calls made on its behalf.
