@@ -27,8 +27,14 @@ pub(crate) const UNSAFE_WRITERS: &[&str] = &["bus/macros/src"];
 pub(crate) const DOCUMENTED_CRATES: &[&str] = &["linn-bus", "linn-config", "linn-services"];
 
 /// Modules that implement a seam to the operating system, time or chance, or need a barrier of the system.
-pub(crate) const SYSTEM_MODULES: &[&str] =
-    &["builtin-plugins/files/src/system", "bus/src/frames", "bus/src/seams", "config/src/system", "src/main"];
+pub(crate) const SYSTEM_MODULES: &[&str] = &[
+    "builtin-plugins/files/src/system",
+    "builtin-plugins/llm-replay/src/system",
+    "bus/src/frames",
+    "bus/src/seams",
+    "config/src/system",
+    "src/main",
+];
 
 /// What counts as reaching for the operating system, time or chance: these paths and all below them.
 pub(crate) const SYSTEM_PATHS: &[&str] = &[
