@@ -1,5 +1,15 @@
 //! Approval: a human decides whether a call may run.
 
+mod modes;
+mod notice;
+mod provider;
+
+pub use modes::{
+    ApprovalMode, ApprovalModes, ApprovalRuleReport, ModesError, PatternError, Permission, PermissionScope,
+    check_pattern_scope, pattern_target,
+};
+pub use provider::{ApprovalConfig, ApprovalPlugin};
+
 use linn_bus::{ListenerErrors, ServiceError, service};
 
 use crate::events::ApprovalRequest;
@@ -49,3 +59,6 @@ impl ApprovalError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ pub use agent::{
     AgentCreated, AgentDisposed, AgentError, AgentPreStep, AgentPromptSubmit, AgentQueued, AgentRequest,
     AgentSessionPrefix, AgentSessionStart, AgentStatusChanged, AgentStepResult, AgentTurnContinuation, AgentTurnStop,
 };
-pub use approval::ApprovalRequest;
+pub use approval::{ApprovalChanged, ApprovalRequest};
 pub use commands::CommandsChange;
 pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};

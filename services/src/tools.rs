@@ -18,4 +18,4 @@ pub use registry::{ToolGuard, ToolRestriction, Tools, ToolsError};
 pub use tool::{Tool, ToolBody, ToolClass, ToolFailure, ToolOutput, ToolPreview};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

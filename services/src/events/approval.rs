@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
-use crate::ids::{ApprovalRequestId, CallId, ToolName};
+use crate::approval::{ApprovalMode, Permission};
+use crate::ids::{ApprovalRequestId, CallId, SessionId, ToolName};
 use crate::session::ApprovalOutcome;
 use crate::tools::{ToolClass, ToolPreview, ToolToken};
 
@@ -58,4 +59,34 @@ impl ApprovalRequest {
             signal: CancellationToken::new(),
         }
     }
+}
+
+/// What runs without a question changed.
+///
+/// - Mode: emit, to everybody.
+/// - Scope: none.
+/// - Emitted by: the `approval-modes` service, after the change.
+/// - On listener error or panic: logged.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Event)]
+#[event(name = "approval/changed", mode = Emit)]
+#[non_exhaustive]
+pub enum ApprovalChanged {
+    /// Another mode holds.
+    Mode {
+        /// The mode.
+        mode: ApprovalMode,
+    },
+    /// A human permitted something from now on.
+    Permitted {
+        /// For this session, and those that come from it.
+        session: SessionId,
+        /// What.
+        permission: Permission,
+    },
+    /// What was permitted for a session no longer is.
+    Cleared {
+        /// The session.
+        session: SessionId,
+    },
 }

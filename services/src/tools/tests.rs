@@ -4,4 +4,4 @@ mod calls;
 mod decisions;
 mod endings;
 mod registry;
-mod support;
+pub(crate) mod support;

@@ -16,17 +16,17 @@ use crate::tools::{
 };
 
 /// Tools and sessions on a bus, and everything that was told of results.
-pub(super) struct Kit {
-    pub(super) root: Context,
-    pub(super) tools: Svc<dyn Tools>,
+pub(crate) struct Kit {
+    pub(crate) root: Context,
+    pub(crate) tools: Svc<dyn Tools>,
     told: Arc<Mutex<Vec<Told>>>,
 }
 
 /// A result as it was told.
-pub(super) type Told = (ToolExecution, Arc<ToolExecutionResult>);
+pub(crate) type Told = (ToolExecution, Arc<ToolExecutionResult>);
 
 impl Kit {
-    pub(super) async fn new(root: &Root) -> Self {
+    pub(crate) async fn new(root: &Root) -> Self {
         let root = root.context().clone();
         root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
         root.mount::<ToolsPlugin>(()).unwrap().running().await.unwrap();
@@ -37,12 +37,12 @@ impl Kit {
         Self { root, tools, told }
     }
 
-    pub(super) fn register(&self, tool: Tool) {
+    pub(crate) fn register(&self, tool: Tool) {
         self.tools.register(&self.root, tool).unwrap();
     }
 
     /// An agent with a session in which a turn is open.
-    pub(super) fn agent(&self, id: &str) -> Agent {
+    pub(crate) fn agent(&self, id: &str) -> Agent {
         let scope = self.root.scope().unwrap();
         let options = CreateSession { id: Some(format!("session-of-{id}").into()), ..CreateSession::default() };
         let sessions = self.root.get::<dyn Sessions>().unwrap();
@@ -52,37 +52,37 @@ impl Kit {
         Agent::new(id.into(), AgentOptions::default(), session, scope)
     }
 
-    pub(super) async fn execute(&self, input: ToolExecutionInput) -> ToolExecutionResult {
+    pub(crate) async fn execute(&self, input: ToolExecutionInput) -> ToolExecutionResult {
         self.tools.execute(input).await.unwrap()
     }
 
     /// Runs a call of nobody.
-    pub(super) async fn call(&self, name: &str, arguments: Value) -> ToolExecutionResult {
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> ToolExecutionResult {
         self.execute(ToolExecutionInput::new("c", name, arguments)).await
     }
 
     /// What was told of results since the last look.
-    pub(super) fn told(&self) -> Vec<Told> {
+    pub(crate) fn told(&self) -> Vec<Told> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
 }
 
 /// A call of an agent.
-pub(super) fn call_of(agent: &Agent, name: &str, arguments: Value) -> ToolExecutionInput {
+pub(crate) fn call_of(agent: &Agent, name: &str, arguments: Value) -> ToolExecutionInput {
     ToolExecutionInput { agent: Some(agent.clone()), ..ToolExecutionInput::new("c", name, arguments) }
 }
 
-pub(super) fn text(result: &ToolExecutionResult) -> String {
+pub(crate) fn text(result: &ToolExecutionResult) -> String {
     text_of(&result.content)
 }
 
 /// Kinds of a log with their data, from the second record on.
-pub(super) fn facts(session: &Session) -> Vec<Value> {
+pub(crate) fn facts(session: &Session) -> Vec<Value> {
     session.records_from(1).iter().map(|it: &Arc<Record>| serde_json::to_value(&**it).unwrap()).collect()
 }
 
 /// A tool without a schema to speak of.
-pub(super) fn tool<F>(name: &str, body: F) -> Tool
+pub(crate) fn tool<F>(name: &str, body: F) -> Tool
 where
     F: Fn(&ToolExecution) -> Result<ToolOutput, ToolFailure> + Send + Sync + 'static,
 {
@@ -101,17 +101,17 @@ where
 }
 
 /// A tool that says its arguments.
-pub(super) fn echo(name: &str) -> Tool {
+pub(crate) fn echo(name: &str) -> Tool {
     tool(name, |call| Ok(call.arguments().to_string().into()))
 }
 
 /// A tool that always answers the same.
-pub(super) fn says(name: &str, text: &'static str) -> Tool {
+pub(crate) fn says(name: &str, text: &'static str) -> Tool {
     tool(name, move |_| Ok(text.into()))
 }
 
 /// A tool that counts its calls.
-pub(super) fn counting(name: &str) -> (Tool, Arc<AtomicU32>) {
+pub(crate) fn counting(name: &str) -> (Tool, Arc<AtomicU32>) {
     let n_calls = Arc::new(AtomicU32::new(0));
     let count = n_calls.clone();
     let counted = tool(name, move |_| Ok(format!("call {}", count.fetch_add(1, Ordering::Relaxed) + 1).into()));
@@ -120,10 +120,10 @@ pub(super) fn counting(name: &str) -> (Tool, Arc<AtomicU32>) {
 
 /// Set while it lives.
 #[derive(Clone, Default)]
-pub(super) struct Alive(Arc<AtomicU32>);
+pub(crate) struct Alive(Arc<AtomicU32>);
 
 impl Alive {
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
     fn enter(&self) -> impl Drop + use<> {
@@ -139,7 +139,7 @@ impl Alive {
 }
 
 /// A tool that never ends by itself.
-pub(super) fn endless(name: &str) -> (Tool, Alive) {
+pub(crate) fn endless(name: &str) -> (Tool, Alive) {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Nothing {}
 
@@ -157,17 +157,17 @@ pub(super) fn endless(name: &str) -> (Tool, Alive) {
 
 /// Lines that were noted, in order.
 #[derive(Clone, Default)]
-pub(super) struct Notes(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
-    pub(super) fn add(&self, line: impl Into<String>) {
+    pub(crate) fn add(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
     }
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
-pub(super) fn content(text: &str) -> Vec<ContentBlock> {
+pub(crate) fn content(text: &str) -> Vec<ContentBlock> {
     vec![ContentBlock::text(text)]
 }
