@@ -5,6 +5,7 @@
 //! is built by the first dispatch after a change and replaced as a whole, so what a dispatch walks never changes under it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -55,6 +56,13 @@ impl<E: Event> Deref for Snapshot<E> {
     }
 }
 
+impl<E: Event> Snapshot<E> {
+    /// Whether it holds a listener behind the gate at this address.
+    fn mentions_at(&self, gate: usize) -> bool {
+        self.entries.iter().any(|it| ptr::from_ref(&it.head().core.gate) as usize == gate)
+    }
+}
+
 impl<E: Event> Retired for Snapshot<E> {
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
@@ -84,7 +92,7 @@ impl<E: Event> Current<E> {
     }
 
     /// Takes the snapshot away; the caller retires it.
-    fn take(&self) -> Option<Arc<dyn Retired>> {
+    fn take(&self) -> Option<Arc<Snapshot<E>>> {
         let old = self.0.swap(ptr::null_mut(), Ordering::SeqCst);
         if old.is_null() || old == empty() {
             return None;
@@ -196,6 +204,9 @@ pub(crate) trait CellControl: Send + Sync {
     fn event_cell(&self) -> *const ();
     /// Holds every change of the event's lists off until the guard is dropped.
     fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a>;
+    /// Whether a dispatch has a snapshot of the past in hand that holds a listener behind `gate`; those that hold one behind
+    /// a gate at `except` as well do not count.
+    fn is_held(&self, gate: &Gate, except: &[usize], rows: &Rows) -> bool;
     fn name(&self) -> &'static str;
     fn type_path(&self) -> &'static str;
     /// Registered listeners that can be heard: name of the plugin and whether it is in a scope, in order of dispatch.
@@ -241,6 +252,21 @@ struct Lists<E: Event> {
     built: Vec<Weak<ScopeCell<E>>>,
     /// How many scopes lost their last listener since those in `built` were looked through.
     gone: usize,
+    /// Snapshots of the past, as long as a dispatch that waits holds them.
+    past: Vec<Weak<Snapshot<E>>>,
+}
+
+impl<E: Event> Lists<E> {
+    /// Keeps what was taken away until no dispatch has it any more.
+    fn retire(&mut self, rows: &Rows, old: Option<Arc<Snapshot<E>>>) {
+        let Some(old) = old else { return };
+        if self.past.len() == self.past.capacity() {
+            self.past.retain(|it| it.strong_count() > 0);
+        }
+        self.past.push(Arc::downgrade(&old));
+        let old: Arc<dyn Retired> = old;
+        rows.retire([old]);
+    }
 }
 
 /// The listeners one scope has of one event.
@@ -264,6 +290,7 @@ impl<E: Event> EventCell<E> {
                 scopes: BTreeMap::new(),
                 built: Vec::new(),
                 gone: 0,
+                past: Vec::new(),
             }),
             queue: Mutex::new(OrderedQueue { running: false, depth: 0, waiting: VecDeque::new() }),
         }
@@ -283,12 +310,14 @@ impl<E: Event> EventCell<E> {
     }
 
     fn invalidate(&self, lists: &mut Lists<E>, rows: &Rows) {
-        rows.retire(self.current.take());
+        lists.retire(rows, self.current.take());
         lists.gone = 0;
-        for scope in lists.built.drain(..).filter_map(|it| it.upgrade()) {
+        let mut built = std::mem::take(&mut lists.built);
+        for scope in built.drain(..).filter_map(|it| it.upgrade()) {
             scope.built.store(false, Ordering::Relaxed);
-            rows.retire(scope.current.take());
+            lists.retire(rows, scope.current.take());
         }
+        lists.built = built;
     }
 
     #[cold]
@@ -328,7 +357,7 @@ impl<E: Event> ScopeCell<E> {
                 lists.scopes.extend(self.me.upgrade().map(|me| (at, me)));
             }
             own.add(hook);
-            rows.retire(self.current.take());
+            lists.retire(rows, self.current.take());
         }
         rows.reclaim();
     }
@@ -376,6 +405,18 @@ impl<E: Event> CellControl for EventCell<E> {
     fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a> {
         Box::new((self, self.locked()))
     }
+    fn is_held(&self, gate: &Gate, except: &[usize], rows: &Rows) -> bool {
+        let past: Vec<_> = self.locked().past.iter().filter_map(Weak::upgrade).collect();
+        let held = past.iter().any(|it| it.mentions(gate) && !except.iter().any(|other| it.mentions_at(*other)));
+        for snapshot in past {
+            // Whoever gave it up meanwhile told of it too early: others who look may have met our count.
+            if let Some(last) = Arc::into_inner(snapshot) {
+                drop(last);
+                rows.wake_if_waiting();
+            }
+        }
+        held
+    }
     fn name(&self) -> &'static str {
         E::NAME
     }
@@ -398,8 +439,9 @@ impl<E: Event> LockedCell for (&EventCell<E>, MutexGuard<'_, Lists<E>>) {
     fn invalidate(&mut self, rows: &Rows) {
         let (cell, lists) = self;
         cell.invalidate(lists, rows);
-        for scope in lists.scopes.values() {
-            rows.retire(scope.current.take());
+        let taken: Vec<_> = lists.scopes.values().map(|scope| scope.current.take()).collect();
+        for old in taken {
+            lists.retire(rows, old);
         }
     }
 }
@@ -409,7 +451,7 @@ impl<E: Event> CellControl for ScopeCell<E> {
         let mut lists = self.event.locked();
         let mut own = self.owned();
         let hook = own.remove(head)?;
-        rows.retire(self.current.take());
+        lists.retire(rows, self.current.take());
         // The caller has this cell, so it is not dropped here.
         if own.len() == 0 && lists.scopes.remove(&self.at.load(Ordering::Relaxed)).is_some() {
             lists.gone += 1;
@@ -425,6 +467,9 @@ impl<E: Event> CellControl for ScopeCell<E> {
     }
     fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a> {
         CellControl::lock(&*self.event)
+    }
+    fn is_held(&self, gate: &Gate, except: &[usize], rows: &Rows) -> bool {
+        self.event.is_held(gate, except, rows)
     }
     fn name(&self) -> &'static str {
         E::NAME
@@ -508,14 +553,42 @@ impl<'a, E: Event> Source<'a, E> {
 
     /// A counted reference to the current listeners, for dispatches that wait.
     #[inline]
-    pub(crate) fn hold(self, rows: &Arc<Rows>, slot: u32) -> Option<(Arc<Snapshot<E>>, Option<usize>)> {
+    pub(crate) fn hold(self, rows: &Arc<Rows>, slot: u32) -> Option<(Held<'_, E>, Option<usize>)> {
         self.walk(rows, slot, |snapshot, suspect| {
             let raw = ptr::from_ref(snapshot);
             // SAFETY: made by `Arc::into_raw`, and protected by the frame of `walk`, so its count is at least one.
             unsafe { Arc::increment_strong_count(raw) };
             // SAFETY: this is the count just added.
-            (unsafe { Arc::from_raw(raw) }, suspect)
+            let snapshot = ManuallyDrop::new(unsafe { Arc::from_raw(raw) });
+            (Held { snapshot, rows, slot }, suspect)
         })
+    }
+}
+
+/// The listeners of a dispatch that waits. While it has them, what a version switched out has among them runs on.
+pub(crate) struct Held<'a, E: Event> {
+    snapshot: ManuallyDrop<Arc<Snapshot<E>>>,
+    rows: &'a Arc<Rows>,
+    slot: u32,
+}
+
+impl<E: Event> Deref for Held<'_, E> {
+    type Target = Snapshot<E>;
+    #[inline(always)]
+    fn deref(&self) -> &Snapshot<E> {
+        &self.snapshot
+    }
+}
+
+impl<E: Event> Drop for Held<'_, E> {
+    #[inline]
+    fn drop(&mut self) {
+        // In a frame, whose end is ordered with the looks of whoever waits for the snapshot to be given back.
+        let row = self.rows.row();
+        let depth = row.push(self.slot);
+        // SAFETY: dropped once, here, and not used afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.snapshot) };
+        row.leave_ended(self.rows, depth);
     }
 }
 

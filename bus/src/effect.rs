@@ -84,8 +84,13 @@ impl<'a> Undoing<'a> {
 
     /// Waits for `future` as long as the grace period lasts; whether it ended.
     pub(crate) async fn in_grace<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        self.within(self.grace, future).await
+    }
+
+    /// [`in_grace`](Self::in_grace) with another time.
+    pub(crate) async fn within<T>(&self, time: std::time::Duration, future: impl Future<Output = T>) -> Option<T> {
         let mut future = std::pin::pin!(future);
-        let mut sleep = self.bus.seams.clock.sleep(self.grace);
+        let mut sleep = self.bus.seams.clock.sleep(time);
         std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(value) => Poll::Ready(Some(value)),
             Poll::Pending => sleep.as_mut().poll(cx).map(|()| None),

@@ -57,6 +57,8 @@ pub(crate) struct Identity {
     pub(crate) name: Arc<str>,
     pub(crate) place: Box<[u32]>,
     pub(crate) visible: AtomicBool,
+    /// Another version was switched in for it.
+    pub(crate) replaced: AtomicBool,
 }
 
 /// One run of a fiber, from its start to the end of its unloading. What is registered belongs to it, so a context kept
@@ -296,7 +298,12 @@ impl FiberInner {
     pub(crate) fn root(bus: Arc<Bus>) -> Arc<Self> {
         let fiber = Arc::new(Self {
             id: bus.next_fiber_id(),
-            identity: Arc::new(Identity { name: "root".into(), place: Box::default(), visible: AtomicBool::new(true) }),
+            identity: Arc::new(Identity {
+                name: "root".into(),
+                place: Box::default(),
+                visible: AtomicBool::new(true),
+                replaced: AtomicBool::new(false),
+            }),
             parent: None,
             owner: None,
             owned: AtomicU32::new(NOWHERE),
@@ -330,7 +337,12 @@ impl FiberInner {
         let visible = AtomicBool::new(!new.hidden && parent.is_visible());
         let fiber = Arc::new(Self {
             id: bus.next_fiber_id(),
-            identity: Arc::new(Identity { name: new.name, place: new.place, visible }),
+            identity: Arc::new(Identity {
+                name: new.name,
+                place: new.place,
+                visible,
+                replaced: AtomicBool::new(false),
+            }),
             parent: Some(parent),
             owner: Some(owner.clone()),
             owned: AtomicU32::new(NOWHERE),
@@ -364,6 +376,11 @@ impl FiberInner {
 
     pub(crate) fn is_visible(&self) -> bool {
         self.identity.visible.load(Ordering::Acquire)
+    }
+
+    /// Whether another version was switched in for it.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.identity.replaced.load(Ordering::Acquire)
     }
 
     pub(crate) fn update_key(&self) -> ScopeKey {

@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::cell::CellControl;
 use crate::effect::{NOWHERE, Owned};
+use crate::fault::{Cause, ListenerError};
 use crate::fiber::FiberCore;
 use crate::pool;
 
 const LIVE: u8 = 0;
 const ONCE: u8 = 1;
 const DEAD: u8 = 2;
+/// Dead, because its version was switched out and ended: a dispatch that has it ahead must not pass over it.
+const ENDED: u8 = 3;
 
 /// What the bus knows of a listener, whatever its event.
 #[doc(hidden)]
@@ -81,12 +84,30 @@ impl HookHead {
 
     /// Marks the listener as disposed; whether it was not before. A claimed `once` listener counts as disposed.
     pub(crate) fn kill(&self) -> bool {
-        self.state.swap(DEAD, Ordering::AcqRel) != DEAD
+        self.kill_as(DEAD)
+    }
+
+    /// [`kill`](Self::kill) with the version it is of, in whose place there is another one.
+    pub(crate) fn end(&self) -> bool {
+        self.kill_as(ENDED)
+    }
+
+    fn kill_as(&self, how: u8) -> bool {
+        let living = |state| (state < DEAD).then_some(how);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, living).is_ok()
     }
 
     #[inline]
     pub(crate) fn is_dead(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == DEAD
+        self.state.load(Ordering::Relaxed) >= DEAD
+    }
+
+    /// What it means to a dispatch that the listener was not there to run: nothing where it was disposed, a failure where
+    /// its version was switched out and ended before the dispatch came to it.
+    #[cold]
+    pub(crate) fn absence(&self, event: &'static str) -> Option<ListenerError> {
+        let ended = self.state.load(Ordering::Relaxed) == ENDED;
+        ended.then(|| ListenerError::new(self.core.identity.name.clone(), event, Cause::Unloaded))
     }
 
     /// Position among the listeners of one event: marked `first`, place in the plugin tree, number within the fiber.

@@ -3,6 +3,7 @@
 //! What a fiber should be is recorded at once; a task of its own brings it there, one whole transition after another. A
 //! start is never cancelled half way: what changed meanwhile is looked at when it has ended.
 
+use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -319,7 +320,8 @@ impl FiberInner {
         if self.parent.is_some() {
             self.set_state(FiberState::Unloading);
         }
-        let grace = lock(&self.life).rest.grace.unwrap_or(self.bus.grace.dispose);
+        let usual = if self.is_replaced() { self.bus.grace.reload } else { self.bus.grace.dispose };
+        let grace = lock(&self.life).rest.grace.unwrap_or(usual);
         let undoing = Undoing { fiber: Some(self), ..Undoing::new(&self.bus, &self.identity.name, grace) };
 
         // A dispatch that began before another version was switched in ends on this one, whole.
@@ -339,9 +341,12 @@ impl FiberInner {
             service.withdraw(&undoing).await;
         }
 
+        // So does one that waits, and has listeners of this version ahead of it. By now whoever needs a service has the new one.
+        let patience = if self.is_replaced() { self.let_pass(&undoing, &activation).await } else { grace };
+
         self.close_listeners(&activation);
         activation.gate.close();
-        quiet(&undoing, &activation.gate).await;
+        quiet_in(&undoing, &activation.gate, patience).await;
 
         let mut tasks = Vec::new();
         activation.visit(|leaf| {
@@ -372,6 +377,28 @@ impl FiberInner {
         self.forget_run(Some(late));
     }
 
+    /// Waits until no dispatch that waits can come to a listener of a version that was switched out; what is left of the
+    /// grace period then.
+    async fn let_pass(&self, undoing: &Undoing<'_>, activation: &Activation) -> Duration {
+        let mut cells = BTreeMap::new();
+        activation.visit(|leaf| {
+            if let Leaf::Hook(head) = leaf {
+                cells.insert(head.cell.event_cell() as usize, head.cell.clone());
+            }
+        });
+        if cells.is_empty() {
+            return undoing.grace;
+        }
+        let (bus, gate) = (&self.bus, &activation.gate);
+        let is_passed = || {
+            let waiting = waiting_calls(bus, &undoing.causes());
+            !bus.rows.is_walked(gate) && !cells.values().any(|it| it.is_held(gate, &waiting, &bus.rows))
+        };
+        let began = bus.seams.clock.monotonic();
+        undoing.in_grace(bus.rows.wait_until(is_passed)).await;
+        undoing.grace.saturating_sub(bus.seams.clock.monotonic().saturating_sub(began))
+    }
+
     /// Lets go of a run that is over.
     fn forget_run(&self, late: Option<Vec<Late>>) {
         let over = {
@@ -389,7 +416,11 @@ impl FiberInner {
         let mut gone = Vec::new();
         activation.visit(|leaf| {
             if let Leaf::Hook(head) = leaf {
-                head.kill();
+                if self.is_replaced() {
+                    head.end();
+                } else {
+                    head.kill();
+                }
                 if let Some(hook) = head.cell.remove(head, &self.bus.rows) {
                     self.bus.count_observer(head.cell.name(), false);
                     gone.push(hook);
@@ -483,10 +514,15 @@ impl FiberInner {
 
 /// Waits until no code behind a closed gate runs or waits: for the grace period as it is, then with its futures cancelled.
 pub(crate) async fn quiet(undoing: &Undoing<'_>, gate: &Gate) {
+    quiet_in(undoing, gate, undoing.grace).await;
+}
+
+/// [`quiet`] with another time for the futures to end by themselves.
+async fn quiet_in(undoing: &Undoing<'_>, gate: &Gate, patience: Duration) {
     let bus = undoing.bus;
     let address = ptr::from_ref(gate) as usize;
     let is_quiet = || bus.rows.is_off_cpu(gate) && gate.pending() <= calls_that_wait(bus, address, &undoing.causes());
-    if undoing.in_grace(bus.rows.wait_until(is_quiet)).await.is_some() {
+    if undoing.within(patience, bus.rows.wait_until(is_quiet)).await.is_some() {
         return;
     }
     gate.cancel();
@@ -511,6 +547,13 @@ fn calls_that_wait(bus: &Bus, gate: usize, causes: &[u64]) -> usize {
     let waits = lock(&bus.self_waits);
     let ours = waits.iter().filter(|it| causes.contains(&it.target));
     ours.flat_map(|it| &it.calls).filter(|(it, _)| *it == gate).map(|(_, count)| count).sum()
+}
+
+/// Gates of the calls that wait for a disposal that this one is part of.
+fn waiting_calls(bus: &Bus, causes: &[u64]) -> Vec<usize> {
+    let waits = lock(&bus.self_waits);
+    let ours = waits.iter().filter(|it| causes.contains(&it.target));
+    ours.flat_map(|it| &it.calls).filter(|(_, count)| *count > 0).map(|(gate, _)| *gate).collect()
 }
 
 /// Keeps the calls around a waiting disposal known to those who would wait for them.

@@ -71,28 +71,30 @@ impl<P: Plugin> Prepared<P> {
 
     /// Waits until the new version has started, then puts it in the place of the old one: from one moment to the next all
     /// its listeners are heard and its services found, and none of the old one's. Every dispatch sees either all of the
-    /// old or all of the new. Calls in flight end on the old version, which is disposed then, with the grace of a reload.
+    /// old or all of the new. Calls in flight end on the old version, which is disposed then, with the grace of a reload: a
+    /// dispatch that began before and has listeners of the old version ahead of it meets them. Where it comes to them after
+    /// the grace only, it fails as [`Cause::Unloaded`](crate::Cause::Unloaded) and passes over none of them.
     ///
     /// # Errors
     ///
-    /// What the new version failed with, or [`BusError::NotPrepared`] when it waits for a service; it is disposed and the
-    /// old one runs on.
+    /// What the new version failed with, [`BusError::NotPrepared`] when it waits for a service, or
+    /// [`BusError::ServiceTaken`] when somebody else came to provide a service of it meanwhile; it is disposed and the old
+    /// one runs on.
     ///
     /// Not cancel safe before the switch: dropping the future leaves the new version in the wings.
     pub async fn switch(self) -> Result<Switched<P>, BusError> {
         let fiber = self.mounted.fiber().inner().clone();
-        match self.mounted.settled().await {
-            Ok(FiberState::Active) => {}
-            outcome => {
-                let failure =
-                    outcome.err().unwrap_or_else(|| BusError::NotPrepared { plugin: fiber.identity.name.clone() });
-                // What would not end of the failed version has been logged; the failure is what the caller asked for.
-                drop(fiber.dispose().await);
-                return Err(failure);
-            }
-        }
         let old = self.old.as_ref().map(|it| it.inner().clone());
-        switch(&fiber, old.as_ref());
+        let switched = match self.mounted.settled().await {
+            Ok(FiberState::Active) => switch(&fiber, old.as_ref()),
+            Ok(_) => Err(BusError::NotPrepared { plugin: fiber.identity.name.clone() }),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = switched {
+            // What would not end of the failed version has been logged; the failure is what the caller asked for.
+            drop(fiber.dispose().await);
+            return Err(failure);
+        }
         if let Some(old) = &old {
             old.request_dispose(&[], Some(fiber.bus.grace.reload));
         }
@@ -118,7 +120,8 @@ impl<P: Plugin> Switched<P> {
         &self.mounted
     }
 
-    /// Waits until the old version is quiet and gone.
+    /// Waits until the old version is quiet and gone. A listener that awaits this inside a dispatch which has listeners of
+    /// the old version ahead is not waited for; its dispatch fails there.
     ///
     /// # Errors
     ///
@@ -150,9 +153,9 @@ fn visit_cells<'a>(
 
 /// The one step. While it runs no list of the events concerned changes, no dispatch that needs a new snapshot of them
 /// begins, and no fiber is mounted below either version.
-fn switch(new: &Arc<FiberInner>, old: Option<&Arc<FiberInner>>) {
+fn switch(new: &Arc<FiberInner>, old: Option<&Arc<FiberInner>>) -> Result<(), BusError> {
     let bus = &new.bus;
-    {
+    let switched = {
         let _tree = lock(&bus.tree);
         let coming = subtree(bus, new);
         let going = old.map(|it| subtree(bus, it)).unwrap_or_default();
@@ -163,7 +166,7 @@ fn switch(new: &Arc<FiberInner>, old: Option<&Arc<FiberInner>>) {
         for cell in &mut locked {
             cell.invalidate(&bus.rows);
         }
-        bus.registry.switch(&coming, &going);
+        let switched = bus.registry.switch(&coming, &going);
         drop(locked);
         // Listeners that were registered meanwhile may be in, or missing from, snapshots of events not met above.
         let mut late = BTreeMap::new();
@@ -171,7 +174,10 @@ fn switch(new: &Arc<FiberInner>, old: Option<&Arc<FiberInner>>) {
         for (_, cell) in late.iter().filter(|(at, _)| !cells.contains_key(at)) {
             cell.lock().invalidate(&bus.rows);
         }
-    }
+        switched
+    };
     bus.rows.reclaim();
+    switched?;
     bus.registry.notify_all();
+    Ok(())
 }

@@ -312,8 +312,17 @@ impl Registry {
     }
 
     /// Makes what the fibers in `new` provide current, in place of what those in `old` do, and shows and hides the fibers.
-    pub(crate) fn switch(&self, new: &[Arc<FiberInner>], old: &[Arc<FiberInner>]) {
+    ///
+    /// Nothing changes when a service of the new ones is provided by somebody else already.
+    pub(crate) fn switch(&self, new: &[Arc<FiberInner>], old: &[Arc<FiberInner>]) -> Result<(), BusError> {
         let mut inner = lock(&self.0);
+        for entry in inner.entries.values() {
+            let stays = entry.current.as_ref().filter(|it| !it.is_of(old));
+            if let (Some(stays), Some(coming)) = (stays, entry.hidden.iter().find(|it| it.is_of(new))) {
+                let owner = stays.owner.identity.name.clone();
+                return Err(BusError::ServiceTaken { service: coming.descriptor.name, owner });
+            }
+        }
         for entry in inner.entries.values_mut() {
             if let Some(going) = entry.current.take_if(|it| it.is_of(old)) {
                 // Who captured it goes down now and comes up with the new one, once the calls in flight have ended.
@@ -322,17 +331,18 @@ impl Registry {
                 entry.replaced += 1;
             }
             if let Some(at) = entry.hidden.iter().position(|it| it.is_of(new)) {
-                let coming = entry.hidden.swap_remove(at);
-                entry.current.get_or_insert(coming);
+                entry.current = Some(entry.hidden.swap_remove(at));
             }
         }
         // Under the lock: what is provided from now on finds its place by it.
         for fiber in old {
+            fiber.identity.replaced.store(true, Ordering::Release);
             fiber.identity.visible.store(false, Ordering::Release);
         }
         for fiber in new {
             fiber.identity.visible.store(true, Ordering::Release);
         }
+        Ok(())
     }
 
     /// Every provided service: descriptor, realm, provider.

@@ -22,6 +22,14 @@ pub(crate) enum Progress<'a, E: Event> {
     Pending(Waiting<'a, E>),
 }
 
+impl<E: Event> Progress<'_, E> {
+    /// The listener is not there to run.
+    #[cold]
+    fn absent(head: &HookHead) -> Self {
+        head.absence(E::NAME).map_or(Self::Skipped, |error| Self::Ready(Err(error)))
+    }
+}
+
 /// The frame in which the listeners of one poll run, one after another.
 pub(crate) struct Turn<'a> {
     bus: &'a Arc<Bus>,
@@ -85,12 +93,12 @@ impl<'a> Turn<'a> {
         let gate = &head.core.gate;
         self.enter(gate);
         if gate.is_closed() {
-            return Progress::Skipped;
+            return Progress::absent(head);
         }
         match head.claim() {
             Claim::Run => {}
             Claim::RunOnce => bus.forget(head),
-            Claim::Skip => return Progress::Skipped,
+            Claim::Skip => return Progress::absent(head),
         }
         match begin().0 {
             Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),
@@ -147,12 +155,12 @@ pub(crate) fn start_alone<'l, E: Event>(
     let gate = &head.core.gate;
     let _inside = bus.rows.row().enter_closed_for(&bus.rows, gate, slot);
     if gate.is_closed() {
-        return Progress::Skipped;
+        return Progress::absent(head);
     }
     match head.claim() {
         Claim::Run => {}
         Claim::RunOnce => bus.forget(head),
-        Claim::Skip => return Progress::Skipped,
+        Claim::Skip => return Progress::absent(head),
     }
     match begin().0 {
         Started::Ready(outcome) => Progress::Ready(answer::<E>(bus, head, outcome)),

@@ -35,7 +35,12 @@ where
             match head.claim() {
                 Claim::Run => {}
                 Claim::RunOnce => emitter.bus.forget(head),
-                Claim::Skip => continue,
+                Claim::Skip => {
+                    if head.absence(E::NAME).is_some_and(|error| each(Err(error))) {
+                        break;
+                    }
+                    continue;
+                }
             }
             let outcome = E::Mode::object(&entry.hook).call_object(event);
             let answer = match outcome {
