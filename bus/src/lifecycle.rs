@@ -346,7 +346,7 @@ impl FiberInner {
 
         self.close_listeners(&activation);
         activation.gate.close();
-        quiet_in(&undoing, &activation.gate, patience).await;
+        quiet_in(&undoing, &activation.gate, patience, None).await;
 
         let mut tasks = Vec::new();
         activation.visit(|leaf| {
@@ -432,7 +432,7 @@ impl FiberInner {
 
     pub(crate) async fn wait_settled(self: &Arc<Self>) {
         let fiber = self.clone();
-        let mut waiting = SelfWaiting { bus: self.bus.clone(), target: self.id, place: None };
+        let mut waiting = SelfWaiting::new(&self.bus, self.id);
         self.bus
             .rows
             .wait_for(self.id, move || {
@@ -469,7 +469,7 @@ impl FiberInner {
         self.request_dispose(&[], None);
         let generation = lock(&self.life).generation;
         let fiber = self.clone();
-        let mut waiting = SelfWaiting { bus: self.bus.clone(), target: self.id, place: None };
+        let mut waiting = SelfWaiting::new(&self.bus, self.id);
         let mut starts = false;
         self.bus
             .rows
@@ -501,34 +501,32 @@ impl FiberInner {
         if problems.is_empty() { Ok(()) } else { Err(DisposeError { plugin: self.identity.name.clone(), problems }) }
     }
 
-    /// Whether the running thread is inside the start of a fiber that has to unload before this one is down.
     fn is_awaited_by_a_start(&self, calls: &[(usize, usize)]) -> bool {
-        let starting: Vec<_> = {
-            let starting = lock(&self.bus.starting);
-            let ours = starting.iter().filter(|(gate, _)| calls.iter().any(|(it, _)| it == gate));
-            ours.filter_map(|(_, fiber)| fiber.upgrade()).collect()
-        };
-        starting.iter().any(|it| it.is_within(self.id) || lock(&it.life).rest.causes.contains(&self.id))
+        is_awaited_by_a_start(&self.bus, calls, self.id)
     }
 }
 
 /// Waits until no code behind a closed gate runs or waits: for the grace period as it is, then with its futures cancelled.
 pub(crate) async fn quiet(undoing: &Undoing<'_>, gate: &Gate) {
-    quiet_in(undoing, gate, undoing.grace).await;
+    quiet_in(undoing, gate, undoing.grace, None).await;
 }
 
-/// [`quiet`] with another time for the futures to end by themselves.
-async fn quiet_in(undoing: &Undoing<'_>, gate: &Gate, patience: Duration) {
+/// [`quiet`] with another time for the futures to end by themselves. Calls that wait for `cause` are not waited for, beside
+/// those that wait for the causes of the teardown; whether it became quiet.
+pub(crate) async fn quiet_in(undoing: &Undoing<'_>, gate: &Gate, patience: Duration, cause: Option<u64>) -> bool {
     let bus = undoing.bus;
     let address = ptr::from_ref(gate) as usize;
-    let is_quiet = || bus.rows.is_off_cpu(gate) && gate.pending() <= calls_that_wait(bus, address, &undoing.causes());
+    let is_quiet = || {
+        let causes: Vec<_> = undoing.causes().into_iter().chain(cause).collect();
+        bus.rows.is_off_cpu(gate) && gate.pending() <= calls_that_wait(bus, address, &causes)
+    };
     if undoing.within(patience, bus.rows.wait_until(is_quiet)).await.is_some() {
-        return;
+        return true;
     }
     gate.cancel();
     bus.wake_parked();
     if undoing.in_grace(bus.rows.wait_until(is_quiet)).await.is_some() {
-        return;
+        return true;
     }
     let running = bus.rows.running(gate).into_iter().map(|slot| bus.slot_name(slot));
     let mut stuck: Vec<_> = running.chain(bus.parked_behind(gate)).collect();
@@ -540,6 +538,7 @@ async fn quiet_in(undoing: &Undoing<'_>, gate: &Gate, patience: Duration) {
         let what = format!("listener or call on `{what}`");
         undoing.problem(DisposeProblem::Stuck { plugin: undoing.plugin.clone(), what });
     }
+    false
 }
 
 /// How many calls behind the gate wait for a disposal that this one is part of.
@@ -556,15 +555,31 @@ fn waiting_calls(bus: &Bus, causes: &[u64]) -> Vec<usize> {
     ours.flat_map(|it| &it.calls).filter(|(_, count)| *count > 0).map(|(gate, _)| *gate).collect()
 }
 
+/// Whether the running thread is inside the start of a fiber that has to unload before `cause` is done with, or of one below
+/// the fiber of that number: a start runs to its end, so it cannot wait for what comes after it.
+pub(crate) fn is_awaited_by_a_start(bus: &Bus, calls: &[(usize, usize)], cause: u64) -> bool {
+    let starting: Vec<_> = {
+        let starting = lock(&bus.starting);
+        let ours = starting.iter().filter(|(gate, _)| calls.iter().any(|(it, _)| it == gate));
+        ours.filter_map(|(_, fiber)| fiber.upgrade()).collect()
+    };
+    starting.iter().any(|it| it.is_within(cause) || lock(&it.life).rest.causes.contains(&cause))
+}
+
 /// Keeps the calls around a waiting disposal known to those who would wait for them.
-struct SelfWaiting {
+pub(crate) struct SelfWaiting {
     bus: Arc<Bus>,
     target: u64,
     place: Option<usize>,
 }
 
 impl SelfWaiting {
-    fn set(&mut self, calls: Vec<(usize, usize)>) {
+    /// Somebody is going to wait for what `target` causes.
+    pub(crate) fn new(bus: &Arc<Bus>, target: u64) -> Self {
+        Self { bus: bus.clone(), target, place: None }
+    }
+
+    pub(crate) fn set(&mut self, calls: Vec<(usize, usize)>) {
         let mut waits = lock(&self.bus.self_waits);
         let changed = match self.place {
             None if calls.is_empty() => false,

@@ -1,5 +1,6 @@
 //! Services: values reached by the trait they implement, behind a guard that outlives a bad provider.
 
+use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -19,6 +20,7 @@ use crate::frames::{Gate, SERVICE};
 use crate::intern::{self, Slot};
 use crate::internal::InternalGet;
 use crate::latch::Latch;
+use crate::lifecycle::{SelfWaiting, is_awaited_by_a_start, quiet, quiet_in};
 use crate::pool;
 use crate::seams::BoxFuture;
 
@@ -384,7 +386,12 @@ pub struct ProvidedInner {
     /// Provided again by the same run before anybody let go of it.
     pub(crate) revived: AtomicBool,
     pub(crate) withdrawn: Latch,
+    /// It is withdrawn, and a call that waited for that runs on.
+    late: AtomicBool,
 }
+
+/// Mark on the number of a provision, where it stands beside numbers of fibers.
+const TAKEN_BACK: u64 = 1 << 63;
 
 impl ProvidedInner {
     /// The provision, and the value it took the place of.
@@ -432,6 +439,7 @@ impl ProvidedInner {
             replaced: AtomicBool::new(false),
             revived: AtomicBool::new(false),
             withdrawn: Latch::default(),
+            late: AtomicBool::new(false),
         });
         (provided, replaced)
     }
@@ -461,25 +469,67 @@ impl ProvidedInner {
         self.shared.gate().expect("the shared part of a service has a gate")
     }
 
-    /// Takes the service back: those who captured it unload first, then its calls drain.
+    /// What is caused by taking the service back: no number of a fiber.
+    fn cause(&self) -> u64 {
+        TAKEN_BACK | self.id
+    }
+
+    /// Takes the service back: those who captured it unload first, then its calls drain. Calls that wait for that
+    /// themselves are not waited for.
     pub(crate) async fn withdraw(&self, undoing: &Undoing<'_>) {
+        let bus = &self.bus;
         if self.withdrawing.swap(true, Ordering::AcqRel) {
             self.withdrawn.wait().await;
+            if self.late.load(Ordering::Acquire) {
+                quiet(undoing, self.gate()).await;
+            }
             return;
         }
-        let (bus, id) = (&self.bus, self.id);
-        let users = bus.registry.withdraw(self, &undoing.causes());
+        let causes: Vec<_> = undoing.causes().into_iter().chain([self.cause()]).collect();
+        let users = bus.registry.withdraw(self, &causes);
         let is_kept = || self.revived.load(Ordering::Acquire);
         for user in users {
-            bus.rows.wait_for(user.id, || is_kept() || !user.uses(id)).await;
+            bus.rows.wait_for(user.id, || is_kept() || !user.uses(self.id)).await;
         }
         if !is_kept() {
             self.gate().close();
-            crate::lifecycle::quiet(undoing, self.gate()).await;
+            let quiet = quiet_in(undoing, self.gate(), undoing.grace, Some(self.cause())).await;
+            self.late.store(quiet && self.is_called(), Ordering::Release);
             bus.registry.drained(self);
         }
-        drop(self.owner.release(&self.place));
         self.withdrawn.set();
+        if undoing.fiber.is_none() && self.late.load(Ordering::Acquire) {
+            // The fiber has it until the call that took it back has ended: it would not be quiet before.
+            bus.rows.wait_until(|| !self.is_called()).await;
+        }
+        drop(self.owner.release(&self.place));
+    }
+
+    /// Whether a call of it runs or waits, also on this thread.
+    fn is_called(&self) -> bool {
+        let (gate, rows) = (self.gate(), &self.bus.rows);
+        let address = std::ptr::from_ref(gate) as usize;
+        gate.pending() > 0 || rows.own_frames().iter().any(|(it, _)| *it == address) || !rows.is_off_cpu(gate)
+    }
+
+    /// Waits until it was taken back. Awaited from inside a call of it, or code of a plugin that unloads for it, this does not
+    /// wait for that code; everybody else waits for that too.
+    async fn wait_withdrawn(&self) {
+        let mut waiting = SelfWaiting::new(&self.bus, self.cause());
+        let mut withdrawn = self.withdrawn.wait();
+        poll_fn(|cx| {
+            let calls = self.bus.rows.own_frames();
+            let starts = is_awaited_by_a_start(&self.bus, &calls, self.cause());
+            waiting.set(calls);
+            if starts { Poll::Ready(()) } else { Pin::new(&mut withdrawn).poll(cx) }
+        })
+        .await;
+        let address = std::ptr::from_ref(self.gate()) as usize;
+        let is_inside = self.bus.rows.own_frames().iter().any(|(it, _)| *it == address);
+        if self.late.load(Ordering::Acquire) && !is_inside {
+            let undoing = Undoing::new(&self.bus, &self.owner.identity.name, self.bus.grace.dispose);
+            quiet(&undoing, self.gate()).await;
+        }
     }
 }
 
@@ -532,6 +582,9 @@ impl<T: ?Sized> Provided<T> {
 
     /// Takes the service back: plugins that need it unload, calls in flight drain, then it is gone. The work begins with
     /// the call and goes on whether or not the result is awaited.
+    ///
+    /// Awaited from inside a method of the service, or a listener of a plugin that needs it, the result does not wait for
+    /// that call; in the start of such a plugin it does not wait at all, for a start runs to its end.
     pub fn dispose(&self) -> Withdrawing {
         undo_now(&self.inner.bus, self.inner.clone());
         Withdrawing(self.inner.clone())
@@ -555,7 +608,7 @@ impl IntoFuture for Withdrawing {
     type Output = ();
     type IntoFuture = BoxFuture<'static, ()>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.0.withdrawn.wait().await })
+        Box::pin(async move { self.0.wait_withdrawn().await })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod in_flight;
 mod own;
+mod provided;
 mod stubborn;
 
 use std::sync::atomic::{AtomicBool, Ordering};
