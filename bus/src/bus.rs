@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use crate::cell::{CellControl, CellSlot, EventCell, ScopeCell, SlotTable, Source};
+use crate::decision::InternalDecision;
 use crate::dispatch::InternalDispatch;
 use crate::event::{Event, ScopeRule};
 use crate::fault::{BusError, Fault, ListenerError};
@@ -22,6 +23,9 @@ use crate::seams::Seams;
 /// Events whose cells are found without a detour.
 const NEAR: u32 = 256;
 
+/// What one listener on `internal/decision` counts among the watchers.
+const RECORDER: u64 = 1 << 32;
+
 /// After so many panics of its listeners a plugin is disabled.
 pub const MAX_PANICS: u32 = 10;
 
@@ -32,8 +36,8 @@ pub(crate) struct Bus {
     far: SlotTable,
     /// Which type has an event name, so that a second one is refused.
     event_names: Mutex<HashMap<&'static str, u32>>,
-    /// Listeners on `internal/dispatch`.
-    observers: AtomicUsize,
+    /// Who looks at dispatches: listeners on `internal/dispatch`, and above them those on `internal/decision`.
+    watchers: AtomicU64,
     pub(crate) registry: Registry,
     pub(crate) seams: Seams,
     pub(crate) grace: Grace,
@@ -74,7 +78,7 @@ impl Bus {
             near: [const { OnceLock::new() }; NEAR as usize],
             far: SlotTable::new(),
             event_names: Mutex::default(),
-            observers: AtomicUsize::new(0),
+            watchers: AtomicU64::new(0),
             registry: Registry::default(),
             seams,
             grace,
@@ -187,18 +191,30 @@ impl Bus {
         self.near.iter().filter_map(OnceLock::get).chain(self.far.iter())
     }
 
+    /// Whether anybody looks at dispatches.
     #[inline(always)]
-    pub(crate) fn is_observed(&self) -> bool {
-        self.observers.load(Ordering::Relaxed) != 0
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watchers.load(Ordering::Relaxed) != 0
     }
 
-    pub(crate) fn count_observer(&self, event: &'static str, more: bool) {
-        if event == InternalDispatch::NAME {
-            if more {
-                self.observers.fetch_add(1, Ordering::Relaxed);
-            } else {
-                self.observers.fetch_sub(1, Ordering::Relaxed);
-            }
+    pub(crate) fn is_observed(&self) -> bool {
+        self.watchers.load(Ordering::Relaxed) % RECORDER != 0
+    }
+
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.watchers.load(Ordering::Relaxed) >= RECORDER
+    }
+
+    pub(crate) fn count_watcher(&self, event: &'static str, more: bool) {
+        let one = match event {
+            InternalDispatch::NAME => 1,
+            InternalDecision::NAME => RECORDER,
+            _ => return,
+        };
+        if more {
+            self.watchers.fetch_add(one, Ordering::Relaxed);
+        } else {
+            self.watchers.fetch_sub(one, Ordering::Relaxed);
         }
     }
 
@@ -207,7 +223,7 @@ impl Bus {
     pub(crate) fn forget(&self, head: &HookHead) {
         let hook = head.cell.remove(head, &self.rows);
         if hook.is_some() {
-            self.count_observer(head.cell.name(), false);
+            self.count_watcher(head.cell.name(), false);
         }
         let owned = head.core.release(&head.owned);
         self.rows.reclaim();

@@ -296,6 +296,17 @@ impl<E: Event> EventCell<E> {
         }
     }
 
+    /// All listeners that scopes have of the event and that can be heard there, in no order that a dispatch has.
+    pub(crate) fn in_scopes(&self) -> Vec<Arc<Object<E>>> {
+        let lists = self.locked();
+        let cells = lists.scopes.values();
+        let heard = |scope: &Arc<ScopeCell<E>>| {
+            let own = scope.owned();
+            own.hooks.iter().flatten().filter(|it| visible(it.head())).cloned().collect::<Vec<_>>()
+        };
+        cells.flat_map(heard).collect()
+    }
+
     fn locked(&self) -> MutexGuard<'_, Lists<E>> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -308,7 +308,7 @@ impl Context {
         let erased = E::Mode::erase::<E>(hook.clone());
         // Owned before it is heard: a disposal that begins now finds it.
         activation.adopt(erased.clone(), what)?;
-        bus.count_observer(E::NAME, true);
+        bus.count_watcher(E::NAME, true);
         match scope_cell {
             Some(cell) => cell.add(&bus.rows, hook),
             None => event_cell.add(&bus.rows, hook),

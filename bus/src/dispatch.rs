@@ -6,6 +6,7 @@
 mod call;
 mod observe;
 mod parallel;
+mod record;
 mod serial;
 mod sync;
 mod waterfall;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::decision::Same;
 use crate::hook::HookControl;
 use crate::intern::{self, Slot};
 #[cfg(feature = "json")]
@@ -56,6 +57,12 @@ pub unsafe trait Event: Send + Sync + Sized + 'static {
     /// A copy for the queue of an ordered event; `None` for all others.
     #[doc(hidden)]
     fn __queued(&self) -> Option<Self> {
+        None
+    }
+
+    /// Keeps an answer to tell others from it; `None` where it can be neither copied nor compared.
+    #[doc(hidden)]
+    fn __keep(_: &Self::Output) -> Option<Same<Self::Output>> {
         None
     }
 

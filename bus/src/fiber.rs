@@ -54,6 +54,8 @@ impl std::fmt::Display for FiberState {
 
 /// What all runs of a fiber have in common, and what outlives it in those that are kept.
 pub(crate) struct Identity {
+    /// Number of the fiber.
+    pub(crate) id: u64,
     pub(crate) name: Arc<str>,
     pub(crate) place: Box<[u32]>,
     pub(crate) visible: AtomicBool,
@@ -296,9 +298,11 @@ pub(crate) struct NewFiber<'a> {
 
 impl FiberInner {
     pub(crate) fn root(bus: Arc<Bus>) -> Arc<Self> {
+        let id = bus.next_fiber_id();
         let fiber = Arc::new(Self {
-            id: bus.next_fiber_id(),
+            id,
             identity: Arc::new(Identity {
+                id,
                 name: "root".into(),
                 place: Box::default(),
                 visible: AtomicBool::new(true),
@@ -334,10 +338,12 @@ impl FiberInner {
         let state = if new.instance.is_some() { FiberState::Pending } else { FiberState::Active };
         // What is mounted below something in the wings is there as well. Nothing is switched in meanwhile.
         let tree = lock(&bus.tree);
+        let id = bus.next_fiber_id();
         let visible = AtomicBool::new(!new.hidden && parent.is_visible());
         let fiber = Arc::new(Self {
-            id: bus.next_fiber_id(),
+            id,
             identity: Arc::new(Identity {
+                id,
                 name: new.name,
                 place: new.place,
                 visible,

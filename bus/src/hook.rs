@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::cell::CellControl;
+use crate::decision::SkipReason;
 use crate::effect::{NOWHERE, Owned};
 use crate::fault::{Cause, ListenerError};
 use crate::fiber::FiberCore;
@@ -13,6 +14,8 @@ use crate::pool;
 const LIVE: u8 = 0;
 const ONCE: u8 = 1;
 const DEAD: u8 = 2;
+/// Dead, for it runs once and did.
+const CLAIMED: u8 = 4;
 /// Dead, because its version was switched out and ended: a dispatch that has it ahead must not pass over it.
 const ENDED: u8 = 3;
 
@@ -75,7 +78,7 @@ impl HookHead {
 
     #[cold]
     fn claim_once(&self, state: u8) -> Claim {
-        if state == ONCE && self.state.compare_exchange(ONCE, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if state == ONCE && self.state.compare_exchange(ONCE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             Claim::RunOnce
         } else {
             Claim::Skip
@@ -108,6 +111,17 @@ impl HookHead {
     pub(crate) fn absence(&self, event: &'static str) -> Option<ListenerError> {
         let ended = self.state.load(Ordering::Relaxed) == ENDED;
         ended.then(|| ListenerError::new(self.core.identity.name.clone(), event, Cause::Unloaded))
+    }
+
+    /// Why a dispatch that had it among its listeners did not run it.
+    #[cold]
+    pub(crate) fn why_absent(&self) -> SkipReason {
+        match self.state.load(Ordering::Relaxed) {
+            LIVE | ONCE => SkipReason::Unloaded,
+            CLAIMED => SkipReason::Once,
+            _ if self.core.gate.is_closed() => SkipReason::Unloaded,
+            _ => SkipReason::Disposed,
+        }
     }
 
     /// Position among the listeners of one event: marked `first`, place in the plugin tree, number within the fiber.

@@ -45,6 +45,7 @@ extern crate self as linn_bus;
 mod bus;
 mod cell;
 mod context;
+mod decision;
 mod dispatch;
 mod effect;
 mod event;
@@ -75,6 +76,7 @@ mod wakers;
 
 pub use bus::{Grace, MAX_PANICS};
 pub use context::{Context, Logger, On, Root};
+pub use decision::{Change, Decision, DecisionOutcome, DecisionStep, InternalDecision, SkipReason, StepResult};
 pub use dispatch::{EventRef, InternalDispatch, MAX_NESTING, Next, Run};
 pub use effect::{Composite, Disposing, EffectHandle, EffectInfo, EffectResult, Listener, Ownable};
 pub use event::{
@@ -142,6 +144,7 @@ pub mod __private {
     pub use serde_json;
 
     pub use crate::__if_json as if_json;
+    pub use crate::decision::{Keep, KeepEqual, KeepNothing, Same};
     pub use crate::event::{EventParts, EventRegistration, EventSlot, SubjectOf, event_descriptor};
     #[cfg(feature = "json")]
     pub use crate::json::{Shown, schema_of, serialized, shown_by};

@@ -422,7 +422,7 @@ impl FiberInner {
                     head.kill();
                 }
                 if let Some(hook) = head.cell.remove(head, &self.bus.rows) {
-                    self.bus.count_observer(head.cell.name(), false);
+                    self.bus.count_watcher(head.cell.name(), false);
                     gone.push(hook);
                 }
             }

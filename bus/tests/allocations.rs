@@ -109,3 +109,30 @@ fn a_registration_allocates_once() {
     let register = || assert!(root.on(|_: &Told| {}).expect("the root is active").dispose());
     assert_eq!(allocations(register), 100, "the listener itself, and nothing for the lists");
 }
+
+#[test]
+fn a_recorder_that_is_gone_costs_nothing() {
+    let root = bus();
+    on_told(&root, 8);
+    on_asked(&root, 8);
+    on_in_turn(&root, 8);
+    on_around(&root, 8);
+    let n_records = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = n_records.clone();
+    let recorder = root.on(move |_: &linn_bus::InternalDecision| {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    let recorder = recorder.expect("the root is active");
+    let mut all = || {
+        root.emit(&Told(1));
+        black_box(root.bail(&Asked(1))).expect("nobody fails");
+        drive(root.serial(&InTurn(1))).expect("nobody fails");
+        black_box(drive(root.waterfall(&Around(1), async || 1))).expect("nobody fails");
+    };
+    assert!(allocations(&mut all) > 0, "records are made");
+    assert!(recorder.dispose());
+    let told = n_records.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(told > 0);
+    assert_eq!(allocations(&mut all), 0);
+    assert_eq!(n_records.load(std::sync::atomic::Ordering::Relaxed), told);
+}

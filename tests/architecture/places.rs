@@ -8,6 +8,7 @@ pub(crate) const UNSAFE_MODULES: &[&str] = &[
     "bus/examples/dispatch_cost",
     "bus/src/bus",
     "bus/src/cell",
+    "bus/src/decision",
     "bus/src/dispatch/observe",
     "bus/src/event",
     "bus/src/frames",

@@ -42,6 +42,17 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
             }
         }
     });
+    let keep = (mode == "Waterfall").then(|| {
+        quote! {
+            fn __keep(
+                output: &<Self as #bus::Event>::Output,
+            ) -> ::core::option::Option<#bus::__private::Same<<Self as #bus::Event>::Output>> {
+                #[allow(unused_imports, reason = "the compiler takes one of them")]
+                use #bus::__private::{KeepEqual as _, KeepNothing as _};
+                (&#bus::__private::Keep::<#output>::NEW).keep(output)
+            }
+        }
+    });
     let (has_view, has_output_view, has_schema) = (view.is_some(), output_view.is_some(), schema.is_some());
     let view = view.map(|view| {
         let shown = view.shown(&bus, &quote!(self));
@@ -113,6 +124,7 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
                 }
 
                 #queued
+                #keep
                 #view
                 #output_view
                 #schema

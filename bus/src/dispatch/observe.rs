@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use super::Emitter;
+use crate::decision::Lent;
 use crate::event::{Event, EventDescriptor, ScopeRule};
 use crate::fault::{Cause, Fault, ListenerError};
 use crate::scope::ScopeKey;
@@ -26,7 +27,7 @@ pub struct InternalDispatch {
     pub scope: Option<ScopeKey>,
     /// Plugin that dispatches.
     pub plugin: std::sync::Arc<str>,
-    payload: Payload,
+    payload: Lent,
     slot: u32,
 }
 
@@ -64,6 +65,11 @@ impl<'a> EventRef<'a> {
         Self { descriptor: E::descriptor(), slot, payload: ptr::from_ref(event).cast(), lent: PhantomData }
     }
 
+    /// A payload at this address, of the event with this slot, which is there for `'a`.
+    pub(crate) fn lent(descriptor: &'static EventDescriptor, slot: u32, payload: *const ()) -> Self {
+        Self { descriptor, slot, payload, lent: PhantomData }
+    }
+
     /// What the event is.
     pub fn descriptor(&self) -> &'static EventDescriptor {
         self.descriptor
@@ -85,14 +91,6 @@ impl fmt::Debug for EventRef<'_> {
     }
 }
 
-/// Address of the payload; valid while the dispatch runs, which is as long as anybody can reach the event.
-struct Payload(*const ());
-
-// SAFETY: payloads are `Send` and `Sync` like every event.
-unsafe impl Send for Payload {}
-// SAFETY: as above.
-unsafe impl Sync for Payload {}
-
 impl InternalDispatch {
     /// The payload, if the dispatched event is `E`.
     pub fn payload<E: Event>(&self) -> Option<&E> {
@@ -103,7 +101,7 @@ impl InternalDispatch {
     pub fn event_ref(&self) -> EventRef<'_> {
         // This value is only ever lent to listeners while `Emitter::observe` borrows the payload, and it cannot be cloned: the
         // payload is there as long as `self` is.
-        EventRef { descriptor: self.event, slot: self.slot, payload: self.payload.0, lent: PhantomData }
+        EventRef::lent(self.event, self.slot, self.payload.0)
     }
 }
 
@@ -140,7 +138,7 @@ impl Emitter<'_> {
             event: E::descriptor(),
             scope: <E::Scope as ScopeRule<E>>::key(event).cloned(),
             plugin: self.plugin.clone(),
-            payload: Payload(ptr::from_ref(event).cast()),
+            payload: Lent(ptr::from_ref(event).cast()),
             slot: E::__slot().number(),
         };
         super::try_emit(self, &dispatch).map_err(|errors| {

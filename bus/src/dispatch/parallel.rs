@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::call::{Progress, Turn, Waiting};
-use super::{Emitter, is_internal};
+use super::{Emitter, is_internal, record};
 use crate::bus::{Bus, Parked};
 use crate::cell::Entry;
 use crate::event::{Dispatches, Event, verb};
@@ -22,8 +22,8 @@ where
     E: Event,
     E::Mode: Dispatches<verb::parallel, E>,
 {
-    if !is_internal::<E>() && emitter.bus.is_observed() {
-        emitter.observe(event)?;
+    if !is_internal::<E>() && emitter.bus.is_watched() && emitter.watch(event)? {
+        return Box::pin(record::parallel(emitter, event)).await;
     }
     let Some((source, slot)) = emitter.source(event) else { return Ok(()) };
     let Some((snapshot, suspect)) = source.hold(&emitter.bus.rows, slot) else { return Ok(()) };

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::call::{Progress, Running, Turn};
-use super::{Emitter, is_internal};
+use super::{Emitter, is_internal, record};
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::ListenerError;
 use crate::listen::Starter;
@@ -15,8 +15,8 @@ where
     E: Event,
     E::Mode: Dispatches<verb::serial, E>,
 {
-    if !is_internal::<E>() && emitter.bus.is_observed() {
-        emitter.observe(event)?;
+    if !is_internal::<E>() && emitter.bus.is_watched() && emitter.watch(event)? {
+        return Box::pin(record::serial(emitter, event)).await;
     }
     let Some((source, slot)) = emitter.source(event) else { return Ok(None) };
     let Some((snapshot, suspect)) = source.hold(&emitter.bus.rows, slot) else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! Emit and bail: on the caller's stack, in one frame a dispatch.
 
-use super::{Emitter, MAX_NESTING, is_internal};
+use super::{Emitter, MAX_NESTING, is_internal, record};
 use crate::bus::lock;
 use crate::cell::{EventCell, Queued};
 use crate::event::{Dispatches, Event, verb};
@@ -22,8 +22,8 @@ where
     V: crate::event::Verb,
     V::Object<E>: CallObject<E>,
 {
-    if !is_internal::<E>() && emitter.bus.is_observed() {
-        emitter.observe(event)?;
+    if !is_internal::<E>() && emitter.bus.is_watched() && emitter.watch(event)? {
+        return record::sync::<E, V>(emitter, event, each);
     }
     let Some((source, slot)) = emitter.source(event) else { return Ok(()) };
     let ran = source.walk(&emitter.bus.rows, slot, |snapshot, suspect| {

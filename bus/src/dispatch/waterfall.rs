@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::call::{Answer, Progress, Running, start_alone};
+use super::record::{self, Recording};
 use super::{Emitter, is_internal};
 use crate::bus::Parked;
 use crate::cell::Entry;
@@ -14,6 +15,7 @@ use crate::fault::ListenerError;
 use crate::frames::INNER;
 use crate::listen::{Answers, Begun, FinishAs, Outcome, Starter};
 use crate::pool::{self, ErasedFuture, FreeLists, Started};
+use crate::seams::BoxFuture;
 
 pub(crate) async fn waterfall<'a, E, D, Fut, K>(
     emitter: Emitter<'a>,
@@ -26,8 +28,8 @@ where
     D: Fn() -> Fut + Send + Sync,
     Fut: Future + Send,
 {
-    if !is_internal::<E>() && emitter.bus.is_observed() {
-        emitter.observe(event)?;
+    if !is_internal::<E>() && emitter.bus.is_watched() && emitter.watch(event)? {
+        return Box::pin(record::waterfall(emitter, event, default)).await;
     }
     let held = emitter.source(event).and_then(|(source, slot)| Some((source.hold(&emitter.bus.rows, slot)?, slot)));
     let (entries, slot): (&[Entry<E>], u32) = match &held {
@@ -42,26 +44,28 @@ where
     let start_default = |free: &FreeLists, cx: &mut Context<'_>| {
         Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(free, &default, cx))
     };
-    let chain = Chain { emitter, event, entries, slot, default: &start_default };
+    let chain = Chain { emitter, event, entries, slot, default: &start_default, recording: None };
     Next { chain: &chain, at: 0 }.run().await
 }
 
 /// What all layers of one dispatch share.
-struct Chain<'a, E: Event> {
-    emitter: Emitter<'a>,
-    event: &'a E,
-    entries: &'a [Entry<E>],
-    slot: u32,
-    default: &'a (dyn Fn(&FreeLists, &mut Context<'_>) -> Begun<'a, E> + Send + Sync + 'a),
+pub(super) struct Chain<'a, E: Event> {
+    pub(super) emitter: Emitter<'a>,
+    pub(super) event: &'a E,
+    pub(super) entries: &'a [Entry<E>],
+    pub(super) slot: u32,
+    pub(super) default: &'a (dyn Fn(&FreeLists, &mut Context<'_>) -> Begun<'a, E> + Send + Sync + 'a),
+    /// Of a dispatch that is recorded; it has the entries then.
+    pub(super) recording: Option<&'a Recording<'a, E>>,
 }
 
 /// The rest of a waterfall, from one place on. It is `Copy` and remembers its place: running it twice runs the inner
 /// listeners twice, which is what a retry needs.
 pub struct Next<'a, E: Event> {
-    chain: &'a Chain<'a, E>,
+    pub(super) chain: &'a Chain<'a, E>,
     /// Of another size than the pointer, so that both are copied one by one: a copy of both at once would have to wait
     /// until what was just written one by one has reached the cache.
-    at: u32,
+    pub(super) at: u32,
 }
 
 impl<E: Event> Clone for Next<'_, E> {
@@ -102,6 +106,7 @@ enum State<'a, E: Event> {
     /// In a box, to keep the futures of layers small.
     Listener(Box<Waits<'a, E>>),
     Default(ErasedFuture<'a, Outcome<E>>),
+    Recorded(BoxFuture<'a, Answer<E>>),
 }
 
 struct Waits<'a, E: Event> {
@@ -130,6 +135,7 @@ impl<E: Event> Future for Run<'_, E> {
                 }
                 polled
             }
+            State::Recorded(layers) => layers.as_mut().poll(cx),
             State::Default(future) => future.poll(cx).map(|outcome| next.default_answer(outcome)),
         };
         answer.map(|answer| answer.map(|value| value.expect("every answer of a waterfall listener has a value")))
@@ -183,6 +189,12 @@ impl<'a, E: Event> Next<'a, E> {
 
     #[inline(never)]
     fn start_default(self, state: &mut State<'a, E>, free: &FreeLists, cx: &mut Context<'_>) -> Poll<Answer<E>> {
+        if let Some(recording) = self.chain.recording {
+            let mut layers = recording.run(self);
+            let polled = layers.as_mut().poll(cx);
+            *state = State::Recorded(layers);
+            return polled;
+        }
         match (self.chain.default)(free, cx).0 {
             Started::Ready(outcome) => Poll::Ready(self.default_answer(outcome)),
             Started::Pending(future) => {
@@ -192,7 +204,7 @@ impl<'a, E: Event> Next<'a, E> {
         }
     }
 
-    fn default_answer(self, outcome: Outcome<E>) -> Answer<E> {
+    pub(super) fn default_answer(self, outcome: Outcome<E>) -> Answer<E> {
         let plugin = self.chain.emitter.plugin;
         outcome.map_err(|fault| ListenerError::from_fault(Arc::clone(plugin), E::NAME, fault))
     }

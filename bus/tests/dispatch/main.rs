@@ -4,6 +4,7 @@
 //! one body for all of them: [`listen`] and [`dispatch`] take the mode as a value.
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
+mod decisions;
 mod errors;
 mod events;
 mod gone;
