@@ -14,7 +14,7 @@ mod tools;
 mod workflow;
 
 pub use agent::{
-    AgentCreated, AgentDisposed, AgentError, AgentPreStep, AgentPromptSubmit, AgentQueued, AgentRequest,
+    AgentCreated, AgentDisposed, AgentError, AgentOverlay, AgentPreStep, AgentPromptSubmit, AgentQueued, AgentRequest,
     AgentSessionPrefix, AgentSessionStart, AgentStatusChanged, AgentStepResult, AgentTurnContinuation, AgentTurnStop,
 };
 pub use approval::{ApprovalChanged, ApprovalRequest};

@@ -24,6 +24,7 @@ pub use fact::{
 };
 pub use fork::ForkError;
 pub use header::{SESSION_VERSION, SessionHeader};
+pub(crate) use headers::HeaderFold;
 pub use headers::header_change;
 pub use log::{Session, Turns};
 pub use record::{Record, RecordSurface, SurfaceOp};

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::provider::Registry;
 use crate::agent::{
-    Agent, AgentDriver, AgentHandle, AgentOptions, AgentsError, CreateAgent, ResumeAgent, SessionStartSource, Setup,
+    Agent, AgentDriver, AgentFactory, AgentHandle, AgentOptions, AgentsError, CreateAgent, ResumeAgent, SessionStartSource, Setup,
 };
 use crate::events::{AgentCreated, AgentDisposed, AgentSessionStart};
 use crate::ids::AgentId;
@@ -152,7 +152,7 @@ impl Birth {
         let mut outcome = Ok(());
         // An effect of its own, so that it is undone as a whole also if the other one was undone meanwhile.
         let published = self.ctx.effect(&format!("publication of agent {}", self.id), |fx| {
-            outcome = self.publish(fx, &agent, &driver, prepared, source);
+            outcome = self.publish(fx, &agent, factory, &driver, prepared, source);
         })?;
         self.skeleton.own(published);
         outcome.map(|()| agent)
@@ -163,18 +163,19 @@ impl Birth {
         &self,
         fx: &Composite,
         agent: &Agent,
+        factory: Arc<dyn AgentFactory>,
         driver: &Arc<dyn AgentDriver>,
         prepared: PreparedSession,
         source: SessionStartSource,
     ) -> Result<(), AgentsError> {
         let registry = &self.registry;
-        registry.show(agent);
+        registry.show(agent, factory);
         match registry.sessions().enter(agent.context(), prepared) {
             Ok(entered) => fx.own(entered.handle),
             Err(error) => {
                 registry.hide(&self.id);
-                let driver = driver.clone();
-                fx.defer_async(async move { driver.stop().await });
+                let ending = agent.clone();
+                fx.defer_async(async move { ending.end().await });
                 return Err(error.into());
             }
         }
@@ -183,8 +184,8 @@ impl Birth {
             of.hide(leaving.id());
             of.ctx.emit(&AgentDisposed { agent: leaving });
         });
-        let stopping = driver.clone();
-        fx.defer_async(async move { stopping.stop().await });
+        let ending = agent.clone();
+        fx.defer_async(async move { ending.end().await });
         registry
             .ctx
             .try_emit(&AgentCreated { agent: agent.clone() })

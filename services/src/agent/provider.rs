@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::join_all;
 use linn_bus::{Context, EffectHandle, Event, Fault, Inject, Lookup, NeedList, Plugin, ServiceError, Svc, provider};
 
 use crate::agent::birth::Birth;
-use crate::agent::{Agent, AgentFactory, AgentHandle, Agents, AgentsError, CreateAgent, ResumeAgent};
+use crate::agent::{
+    Agent, AgentFactory, AgentHandle, Agents, AgentsError, CreateAgent, ResumeAgent, SessionStartSource,
+};
 use crate::ids::AgentId;
 use crate::persistence::SessionPersistence;
 use crate::session::Sessions;
@@ -64,6 +67,8 @@ pub(crate) struct Registry {
 struct Entry {
     /// The agent, while it can be found.
     agent: Option<Agent>,
+    /// Who made what drives it.
+    factory: Option<Arc<dyn AgentFactory>>,
     /// What ends it.
     handle: Option<EffectHandle>,
 }
@@ -112,17 +117,66 @@ impl Registry {
         }
     }
 
-    /// Has an agent found whose id is taken.
-    pub(crate) fn show(&self, agent: &Agent) {
+    /// Has an agent found whose id is taken, and that `factory` drives.
+    pub(crate) fn show(&self, agent: &Agent, factory: Arc<dyn AgentFactory>) {
         if let Some(entry) = self.entries().get_mut(agent.id()) {
-            entry.agent = Some(agent.clone());
+            (entry.agent, entry.factory) = (Some(agent.clone()), Some(factory));
         }
     }
 
     /// Has an agent not found any more; its id stays taken.
     pub(crate) fn hide(&self, id: &AgentId) {
-        let agent = self.entries().get_mut(id).and_then(|it| it.agent.take());
-        drop(agent);
+        let left = self.entries().get_mut(id).map(|it| (it.agent.take(), it.factory.take()));
+        drop(left);
+    }
+
+    /// The agents that can be found and whose factory `wanted` picks.
+    fn agents_of(&self, wanted: impl Fn(Option<&Arc<dyn AgentFactory>>) -> bool) -> Vec<Agent> {
+        let entries = self.entries();
+        let mut agents: Vec<Agent> =
+            entries.values().filter(|it| wanted(it.factory.as_ref())).filter_map(|it| it.agent.clone()).collect();
+        agents.sort_by(|a, b| a.id().cmp(b.id()));
+        agents
+    }
+
+    /// Stops all that a factory drives, since its code goes. Another factory that is there by then drives them on.
+    async fn abandon(&self, factory: &Arc<dyn AgentFactory>) {
+        let abandoned = self.agents_of(|it| it.is_some_and(|it| Arc::ptr_eq(it, factory)));
+        let ends: Vec<_> = abandoned.iter().filter_map(|it| Some(it.driver()?.stop())).collect();
+        join_all(ends).await;
+        for agent in &abandoned {
+            if let Some(entry) = self.entries().get_mut(agent.id()) {
+                entry.factory = None;
+            }
+        }
+        self.drive_on();
+    }
+
+    /// Has the factory that can be seen drive the agents that nothing drives any more.
+    fn drive_on(&self) {
+        let Ok(factory) = self.factory() else { return };
+        for agent in self.agents_of(|it| it.is_none()) {
+            let before = agent.driver();
+            let driver = match factory.build(&agent, SessionStartSource::Resume) {
+                Ok(driver) => driver,
+                Err(cause) => {
+                    self.ctx.logger().error(format_args!("agent `{}` is not driven on: {cause:#}", agent.id()));
+                    continue;
+                }
+            };
+            if !agent.install(driver.clone()) {
+                continue;
+            }
+            if let Some(entry) = self.entries().get_mut(agent.id()) {
+                entry.factory = Some(factory.clone());
+            }
+            driver.start();
+            for prompt in before.map(|it| it.leftover()).unwrap_or_default() {
+                if let Err(error) = driver.send(prompt) {
+                    self.ctx.logger().error(format_args!("a prompt of agent `{}` is lost: {error}", agent.id()));
+                }
+            }
+        }
     }
 
     /// Who drives the agents made from now on.
@@ -139,11 +193,7 @@ impl Registry {
 
     async fn dispose_all(&self) {
         let handles: Vec<EffectHandle> = self.entries().values().filter_map(|it| it.handle.clone()).collect();
-        // All begin to end before any is waited for.
-        let ends: Vec<_> = handles.iter().map(EffectHandle::dispose).collect();
-        for end in ends {
-            end.await;
-        }
+        join_all(handles.iter().map(|it| it.dispose().into_future())).await;
     }
 }
 
@@ -156,12 +206,18 @@ impl Agents for Provider {
         if ctx.fiber().is_visible() && !self.0.factories().is_empty() {
             return Err(AgentsError::FactoryTaken);
         }
+        let (registry, own) = (self.0.clone(), factory.clone());
         let handle = ctx.effect("agent factory", |fx| -> Result<(), Fault> {
+            fx.defer_async(async move { registry.abandon(&own).await });
             fx.own(ctx.on(move |question: &CollectFactories| {
                 question.0.lock().unwrap_or_else(PoisonError::into_inner).push(factory.clone());
             })?);
             Ok(())
         })?;
+        // In the wings nobody sees it: it takes over when the one before it goes.
+        if ctx.fiber().is_visible() {
+            self.0.drive_on();
+        }
         Ok(handle)
     }
 

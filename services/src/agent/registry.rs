@@ -16,7 +16,10 @@ use crate::session::{Record, SessionError};
 /// leaves the registry, then its session leaves the store, then what was registered for it goes.
 #[service("agents")]
 pub trait Agents {
-    /// Installs what drives the agents made from now on; one at a time.
+    /// Installs what drives agents; one at a time. One that is prepared in the wings takes over when the one before it goes.
+    ///
+    /// When it goes everything it drives is stopped first: a turn that runs ends as `disposed`. The agents stay, and the
+    /// factory that takes over, or the next one installed, drives them on.
     fn install_factory(&self, ctx: &Context, factory: Arc<dyn AgentFactory>) -> Result<EffectHandle, AgentsError>;
 
     /// Makes an agent with a new session, and publishes it when its set-up is done.

@@ -1,7 +1,7 @@
 //! An agent as others see it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use linn_bus::{BoxFuture, Context, Fault, Scope, ScopeKey};
 use schemars::JsonSchema;
@@ -24,15 +24,23 @@ struct Inner {
     options: AgentOptions,
     session: Session,
     scope: Scope,
-    driver: OnceLock<Arc<dyn AgentDriver>>,
+    driving: Mutex<Driving>,
     /// The verbs may be used.
     is_published: AtomicBool,
 }
 
+/// What drives an agent; another one when the plugin that drives it was replaced.
+#[derive(Default)]
+struct Driving {
+    driver: Option<Arc<dyn AgentDriver>>,
+    /// The agent is torn down: nothing drives it on.
+    is_over: bool,
+}
+
 impl Agent {
     pub(crate) fn new(id: AgentId, options: AgentOptions, session: Session, scope: Scope) -> Self {
-        let (driver, is_published) = (OnceLock::new(), AtomicBool::new(false));
-        Self(Arc::new(Inner { id, options, session, scope, driver, is_published }))
+        let (driving, is_published) = (Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner { id, options, session, scope, driving, is_published }))
     }
 
     /// An agent that no registry knows and nothing drives, to test what is told of agents. Its verbs are refused.
@@ -40,10 +48,30 @@ impl Agent {
         Self::new(id.into(), AgentOptions::default(), session, scope)
     }
 
-    /// Gives the agent what drives it, once.
-    pub(crate) fn install(&self, driver: Arc<dyn AgentDriver>) {
-        let first = self.0.driver.set(driver).is_ok();
-        debug_assert!(first, "an agent has one driver");
+    fn driving(&self) -> MutexGuard<'_, Driving> {
+        self.0.driving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the agent what drives it from now on; `false` if it is torn down.
+    pub(crate) fn install(&self, driver: Arc<dyn AgentDriver>) -> bool {
+        let mut driving = self.driving();
+        let is_wanted = !driving.is_over;
+        let before = is_wanted.then(|| driving.driver.replace(driver)).flatten();
+        drop(driving);
+        drop(before);
+        is_wanted
+    }
+
+    /// Has nothing drive the agent on, and waits until what drives it has stopped.
+    pub(crate) async fn end(&self) {
+        let driver = {
+            let mut driving = self.driving();
+            driving.is_over = true;
+            driving.driver.clone()
+        };
+        if let Some(driver) = driver {
+            driver.stop().await;
+        }
     }
 
     /// Unlocks the verbs.
@@ -51,12 +79,12 @@ impl Agent {
         self.0.is_published.store(true, Ordering::Release);
     }
 
-    pub(crate) fn driver(&self) -> Option<&Arc<dyn AgentDriver>> {
-        self.0.driver.get()
+    pub(crate) fn driver(&self) -> Option<Arc<dyn AgentDriver>> {
+        self.driving().driver.clone()
     }
 
     /// What a verb goes to.
-    fn driver_for(&self, verb: &'static str) -> Result<&Arc<dyn AgentDriver>, AgentsError> {
+    fn driver_for(&self, verb: &'static str) -> Result<Arc<dyn AgentDriver>, AgentsError> {
         let driver = self.driver().filter(|_| self.0.is_published.load(Ordering::Acquire));
         let Some(driver) = driver else { return Err(AgentsError::NotPublished { id: self.id().clone(), verb }) };
         if driver.status() == AgentStatus::Disposed {
@@ -126,6 +154,30 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// A handle that does not keep the agent in memory; for its driver, which it keeps itself.
+    pub fn downgrade(&self) -> WeakAgent {
+        WeakAgent(Arc::downgrade(&self.0))
+    }
+}
+
+/// A handle on an [`Agent`] that does not keep it in memory.
+#[derive(Clone)]
+pub struct WeakAgent(Weak<Inner>);
+
+impl WeakAgent {
+    /// The agent, if somebody keeps it still.
+    pub fn upgrade(&self) -> Option<Agent> {
+        self.0.upgrade().map(Agent)
+    }
+}
+
+impl std::fmt::Debug for WeakAgent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WeakAgent")
+    }
+}
+
 impl PartialEq for Agent {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -161,7 +213,7 @@ pub enum AgentStatus {
     Idle,
     /// A turn runs.
     Running,
-    /// It is gone for good.
+    /// It is gone, or nothing drives it.
     Disposed,
 }
 
@@ -275,6 +327,10 @@ pub trait AgentDriver: Send + Sync + 'static {
     /// Ends the turn that runs as `disposed` and waits until the loop is over, the last flush included. Also called for an
     /// agent that was never started.
     fn stop(&self) -> BoxFuture<'static, ()>;
+    /// The prompts that no turn has begun with, for who drives the agent on; asked after [`stop`](AgentDriver::stop).
+    fn leftover(&self) -> Vec<Prompt> {
+        Vec::new()
+    }
 }
 
 /// Makes what drives agents. One is installed in a harness.

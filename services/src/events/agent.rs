@@ -1,13 +1,13 @@
 //! `agent/*`: the live side of agents; what may step in, and what is told.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::Event;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, AgentStatus, ContinuationDecision, ContinuationStop, PromptDecision, SessionStartSource};
 use crate::model::{ContentBlock, LlmCallConfig, Message, MessageSource};
-use crate::session::ErrorInfo;
+use crate::session::{ErrorInfo, Overlay};
 
 /// An agent was published.
 ///
@@ -141,6 +141,78 @@ pub struct AgentRequest {
     pub step: u32,
     /// Model and sampling of the request before, or those of the agent.
     pub config: LlmCallConfig,
+}
+
+/// What one request shows may be added to or replaced; what is shown is logged first, as `request/overlay`, and the next
+/// request does not have it.
+///
+/// A listener sees the messages as they stand, and changes them with [`add`](AgentOverlay::add) and
+/// [`replace`](AgentOverlay::replace), in the order of the listeners.
+///
+/// - Mode: serial; there is no answer, so all are heard.
+/// - Scope: the agent.
+/// - Emitted by: the loop, once a step, after model and sampling were decided and before the model is asked.
+/// - On listener error or panic: the step fails.
+/// - Cancelled by: `signal`.
+#[derive(Debug, Event)]
+#[event(name = "agent/overlay", mode = Serial, output = std::convert::Infallible, subject = self.agent.key())]
+pub struct AgentOverlay {
+    /// The agent.
+    pub agent: Agent,
+    /// Number of the turn.
+    pub turn: u32,
+    /// Number of the step.
+    pub step: u32,
+    /// Model and sampling of the request.
+    pub config: LlmCallConfig,
+    /// Ends with the step.
+    pub signal: CancellationToken,
+    history: Vec<Arc<Message>>,
+    overlays: Mutex<Vec<(Overlay, String)>>,
+}
+
+impl AgentOverlay {
+    /// The question about a request that shows `history`.
+    pub fn new(
+        agent: Agent,
+        (turn, step): (u32, u32),
+        config: LlmCallConfig,
+        history: Vec<Arc<Message>>,
+        signal: CancellationToken,
+    ) -> Self {
+        Self { agent, turn, step, config, signal, history, overlays: Mutex::default() }
+    }
+
+    /// The messages as they stand, without the prefix of the session.
+    pub fn messages(&self) -> Vec<Arc<Message>> {
+        let mut shown = self.history.clone();
+        for (overlay, _) in self.overlays.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            match overlay {
+                Overlay::Messages(messages) => shown.extend(messages.iter().cloned().map(Arc::new)),
+                Overlay::Replacement(messages) => shown = messages.iter().cloned().map(Arc::new).collect(),
+            }
+        }
+        shown
+    }
+
+    /// Adds messages behind those that stand; `by` names the plugin.
+    pub fn add(&self, messages: Vec<Message>, by: &str) {
+        self.push(Overlay::Messages(messages), by);
+    }
+
+    /// Puts messages in place of those that stand; `by` names the plugin.
+    pub fn replace(&self, messages: Vec<Message>, by: &str) {
+        self.push(Overlay::Replacement(messages), by);
+    }
+
+    fn push(&self, overlay: Overlay, by: &str) {
+        self.overlays.lock().unwrap_or_else(PoisonError::into_inner).push((overlay, by.to_owned()));
+    }
+
+    /// What listeners made of it, in order, each with its plugin.
+    pub fn into_overlays(self) -> Vec<(Overlay, String)> {
+        self.overlays.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What stands in front of the whole history is put together.

@@ -171,6 +171,12 @@ impl Session {
         self.state().surface.messages()
     }
 
+    /// The history as the model saw it when the log had `len` records. Walks the log up to there.
+    pub fn messages_before(&self, len: u64) -> Vec<Arc<Message>> {
+        // A surface that was there once can be there again.
+        Surface::replay(&self.state().records, len).map(|it| it.messages()).unwrap_or_default()
+    }
+
     /// What stands in front of the history, as the log tells it.
     pub fn request_header(&self) -> Option<Arc<EpochHeader>> {
         self.state().headers.current()

@@ -100,7 +100,7 @@ impl Surface {
     }
 
     /// The surface after the first `to` records of a log.
-    fn replay(log: &[Arc<Record>], to: u64) -> Result<Self, AppendError> {
+    pub(crate) fn replay(log: &[Arc<Record>], to: u64) -> Result<Self, AppendError> {
         // A rewind throws away what was collected, so collect from the end: what is visible lies in stretches.
         let up_to = |end: u64| &log[..usize::try_from(end).unwrap_or(usize::MAX).min(log.len())];
         let mut end = to;
