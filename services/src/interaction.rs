@@ -29,7 +29,8 @@ pub trait Interaction {
 }
 
 /// Questions of an agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Questions {
     /// Who asks.
     pub agent: Option<Agent>,
@@ -38,6 +39,7 @@ pub struct Questions {
     /// The questions, at least one, each with an id of its own.
     pub questions: Vec<Question>,
     /// Takes them back.
+    #[serde(skip)]
     pub signal: CancellationToken,
 }
 
@@ -88,7 +90,8 @@ pub enum Answers {
 }
 
 /// A command that needs more rights.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SudoQuestion {
     /// Who asks.
     pub agent: Option<Agent>,
@@ -97,6 +100,7 @@ pub struct SudoQuestion {
     /// The command.
     pub command: String,
     /// Takes it back.
+    #[serde(skip)]
     pub signal: CancellationToken,
 }
 

@@ -50,10 +50,11 @@ pub trait SystemPrompt {
 }
 
 /// What sections, variables and tool sources are asked with.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct AssembleContext {
     /// Whose prompt it is.
+    #[serde(skip)]
     pub scope: Option<ScopeKey>,
     /// The agent, if it is one's.
     pub agent: Option<Agent>,

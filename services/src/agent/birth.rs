@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::provider::Registry;
 use crate::agent::{
-    Agent, AgentDriver, AgentFactory, AgentHandle, AgentOptions, AgentsError, CreateAgent, ResumeAgent, SessionStartSource, Setup,
+    Agent, AgentDriver, AgentFactory, AgentHandle, AgentOptions, AgentsError, CreateAgent, ResumeAgent,
+    SessionStartSource, Setup,
 };
 use crate::events::{AgentCreated, AgentDisposed, AgentSessionStart};
 use crate::ids::AgentId;

@@ -45,9 +45,9 @@ pub fn build_request<'a>(
 /// Walks the whole log.
 pub fn rebuild_request(session: &Session, turn: u32, step: u32) -> Option<GenerateRequest> {
     let records = session.records_from(0);
-    let start = records.iter().position(
-        |it| matches!(&it.fact, Fact::StepStart(start) if start.turn == turn && start.step == step),
-    )?;
+    let start = records
+        .iter()
+        .position(|it| matches!(&it.fact, Fact::StepStart(start) if start.turn == turn && start.step == step))?;
     let mut headers = HeaderFold::default();
     records[..start].iter().for_each(|it| headers.take(&it.fact));
     let mut overlays = Vec::new();

@@ -178,6 +178,13 @@ impl std::fmt::Debug for WeakAgent {
     }
 }
 
+/// An agent is shown by its id.
+impl Serialize for Agent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.id().serialize(serializer)
+    }
+}
+
 impl PartialEq for Agent {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::Event;
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, AgentStatus, ContinuationDecision, ContinuationStop, PromptDecision, SessionStartSource};
@@ -16,8 +17,9 @@ use crate::session::{ErrorInfo, Overlay};
 /// - Emitted by: the `agents` service, when agent and session can be found; its verbs are still locked.
 /// - On listener error or panic: the agent is taken back, and its creation fails.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/created", mode = Emit, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/created", mode = Emit, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentCreated {
     /// The agent.
     pub agent: Agent,
@@ -31,8 +33,9 @@ pub struct AgentCreated {
 ///   lives, and its own listeners hear this.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/disposed", mode = Emit, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/disposed", mode = Emit, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentDisposed {
     /// The agent.
     pub agent: Agent,
@@ -46,8 +49,9 @@ pub struct AgentDisposed {
 ///   turn fails. Not for what was cancelled or disposed.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/error", mode = Emit, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/error", mode = Emit, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentError {
     /// The agent.
     pub agent: Agent,
@@ -68,8 +72,9 @@ pub struct AgentError {
 /// - Emitted by: the loop, once a step, after the prompt is assembled and before the step opens.
 /// - On listener error or panic: the turn ends as an error; no step opens.
 /// - Cancelled by: `signal`.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/pre-step", mode = Serial, output = std::convert::Infallible, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/pre-step", mode = Serial, output = std::convert::Infallible, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentPreStep {
     /// The agent.
     pub agent: Agent,
@@ -82,6 +87,7 @@ pub struct AgentPreStep {
     /// What stands in front of the history in each request.
     pub session_prefix: Arc<[Message]>,
     /// Ends with the step.
+    #[serde(skip)]
     pub signal: CancellationToken,
 }
 
@@ -92,8 +98,9 @@ pub struct AgentPreStep {
 /// - Emitted by: the loop, once a prompt, in the order of the inbox, inside of the open turn.
 /// - On listener error or panic: the turn ends as an error with step 0; prompts behind it go back to the inbox.
 /// - Cancelled by: the turn.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/prompt-submit", mode = Waterfall, output = PromptDecision, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/prompt-submit", mode = Waterfall, output = PromptDecision, subject = self.agent.key(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentPromptSubmit {
     /// The agent.
     pub agent: Agent,
@@ -110,8 +117,9 @@ pub struct AgentPromptSubmit {
 /// - Emitted by: `send` and `steer`, before they return.
 /// - On listener error or panic: logged; the message is in the inbox all the same.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/queued", mode = Emit, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/queued", mode = Emit, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentQueued {
     /// The agent.
     pub agent: Agent,
@@ -130,8 +138,9 @@ pub struct AgentQueued {
 /// - Emitted by: the loop, once a step, after the history was taken: what is logged here joins the next request.
 /// - On listener error or panic: the step fails.
 /// - Cancelled by: the step.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/request", mode = Waterfall, output = LlmCallConfig, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/request", mode = Waterfall, output = LlmCallConfig, subject = self.agent.key(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentRequest {
     /// The agent.
     pub agent: Agent,
@@ -154,8 +163,9 @@ pub struct AgentRequest {
 /// - Emitted by: the loop, once a step, after model and sampling were decided and before the model is asked.
 /// - On listener error or panic: the step fails.
 /// - Cancelled by: `signal`.
-#[derive(Debug, Event)]
-#[event(name = "agent/overlay", mode = Serial, output = std::convert::Infallible, subject = self.agent.key())]
+#[derive(Debug, Event, Serialize)]
+#[event(name = "agent/overlay", mode = Serial, output = std::convert::Infallible, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentOverlay {
     /// The agent.
     pub agent: Agent,
@@ -166,6 +176,7 @@ pub struct AgentOverlay {
     /// Model and sampling of the request.
     pub config: LlmCallConfig,
     /// Ends with the step.
+    #[serde(skip)]
     pub signal: CancellationToken,
     history: Vec<Arc<Message>>,
     overlays: Mutex<Vec<(Overlay, String)>>,
@@ -222,12 +233,14 @@ impl AgentOverlay {
 /// - Emitted by: the loop, once in its life, before its first step.
 /// - On listener error or panic: the turn ends as an error; the next turn tries again.
 /// - Cancelled by: `signal`; what was put together then is thrown away.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/session-prefix", mode = Waterfall, output = Vec<Message>, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/session-prefix", mode = Waterfall, output = Vec<Message>, subject = self.agent.key(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentSessionPrefix {
     /// The agent.
     pub agent: Agent,
     /// Ends with the step.
+    #[serde(skip)]
     pub signal: CancellationToken,
 }
 
@@ -238,8 +251,9 @@ pub struct AgentSessionPrefix {
 /// - Emitted by: the `agents` service, once, before the loop runs; what is sent or injected here is what it begins with.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/session-start", mode = Emit, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/session-start", mode = Emit, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentSessionStart {
     /// The agent.
     pub agent: Agent,
@@ -254,8 +268,9 @@ pub struct AgentSessionStart {
 /// - Emitted by: the loop, with each change. Who waits for `idle` is let go before this is told.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/status", mode = Emit, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/status", mode = Emit, subject = self.agent.key(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentStatusChanged {
     /// The agent.
     pub agent: Agent,
@@ -270,8 +285,9 @@ pub struct AgentStatusChanged {
 /// - Emitted by: the loop, once a step, after the stream ended well. Log, history and tool calls go by what comes out.
 /// - On listener error or panic: the step fails.
 /// - Cancelled by: the step.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/step-result", mode = Waterfall, output = Message, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/step-result", mode = Waterfall, output = Message, subject = self.agent.key(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentStepResult {
     /// The agent.
     pub agent: Agent,
@@ -290,8 +306,9 @@ pub struct AgentStepResult {
 /// - Emitted by: the loop, after each step that ended well. A reason to go on becomes steering.
 /// - On listener error or panic: the turn ends as an error.
 /// - Cancelled by: the turn.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/turn-continuation", mode = Waterfall, output = ContinuationDecision, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/turn-continuation", mode = Waterfall, output = ContinuationDecision, subject = self.agent.key(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentTurnContinuation {
     /// The agent.
     pub agent: Agent,
@@ -308,8 +325,9 @@ pub struct AgentTurnContinuation {
 /// - Emitted by: the loop, after the continuation was decided. A stop also drops the steering that waits.
 /// - On listener error or panic: the turn ends as an error.
 /// - Cancelled by: the turn.
-#[derive(Debug, Clone, Event)]
-#[event(name = "agent/turn-stop", mode = Serial, output = ContinuationStop, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "agent/turn-stop", mode = Serial, output = ContinuationStop, subject = self.agent.key(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentTurnStop {
     /// The agent.
     pub agent: Agent,

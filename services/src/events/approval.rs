@@ -1,6 +1,7 @@
 //! `approval/*`: questions to a human about tool calls.
 
 use linn_bus::Event;
+use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +19,9 @@ use crate::tools::{ToolClass, ToolPreview, ToolToken};
 /// - Emitted by: the `approval` service alone; ask through it.
 /// - On listener error or panic: nobody could answer, so the call does not run.
 /// - Cancelled by: `signal`; an answer that comes later is thrown away.
-#[derive(Debug, Clone, Event)]
-#[event(name = "approval/request", mode = Waterfall, output = ApprovalOutcome, subject = self.agent.key())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "approval/request", mode = Waterfall, output = ApprovalOutcome, subject = self.agent.key(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct ApprovalRequest {
     /// Id of the question, as it is logged; the service gives it.
     pub id: Option<ApprovalRequestId>,
@@ -30,6 +32,7 @@ pub struct ApprovalRequest {
     /// The call.
     pub call_id: Option<CallId>,
     /// The identity of the call.
+    #[serde(skip)]
     pub token: Option<ToolToken>,
     /// The arguments it would run with.
     pub arguments: Option<Arc<Value>>,
@@ -40,6 +43,7 @@ pub struct ApprovalRequest {
     /// Why it is asked.
     pub reason: Option<String>,
     /// Takes the question back.
+    #[serde(skip)]
     pub signal: CancellationToken,
 }
 
@@ -68,8 +72,9 @@ impl ApprovalRequest {
 /// - Emitted by: the `approval-modes` service, after the change.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Event)]
-#[event(name = "approval/changed", mode = Emit)]
+#[derive(Debug, Clone, PartialEq, Eq, Event, Serialize)]
+#[event(name = "approval/changed", mode = Emit, view)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum ApprovalChanged {
     /// Another mode holds.

@@ -1,6 +1,7 @@
 //! `fs/*`: what tools are about to do to files, and what they saw.
 
 use linn_bus::Event;
+use serde::Serialize;
 
 use crate::agent::Agent;
 use crate::fs::{FsChange, FsTarget, FsWriteIntent};
@@ -15,8 +16,9 @@ use crate::ids::{CallId, FsVersion, ToolName};
 /// - Emitted by: the tools that write, edit, patch, delete, rename and make folders, once for each change.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "fs/changed", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "fs/changed", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct FsChanged {
     /// The call that did it.
     pub call_id: CallId,
@@ -35,8 +37,9 @@ pub struct FsChanged {
 /// - Emitted by: the tools that edit.
 /// - On listener error or panic: the file is not edited, and the call fails with the error.
 /// - Cancelled by: the call.
-#[derive(Debug, Clone, Event)]
-#[event(name = "fs/edit-intent", mode = Waterfall, output = Option<FsVersion>)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "fs/edit-intent", mode = Waterfall, output = Option<FsVersion>, view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct FsEditIntent {
     /// The file.
     pub target: FsTarget,
@@ -51,8 +54,9 @@ pub struct FsEditIntent {
 /// - Emitted by: the tools that write.
 /// - On listener error or panic: the file is not written, and the call fails with the error.
 /// - Cancelled by: the call.
-#[derive(Debug, Clone, Event)]
-#[event(name = "fs/write-intent", mode = Waterfall, output = FsWriteIntent)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "fs/write-intent", mode = Waterfall, output = FsWriteIntent, view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct FsWriteIntentRequest {
     /// The file.
     pub target: FsTarget,
@@ -68,8 +72,9 @@ pub struct FsWriteIntentRequest {
 /// - On listener error or panic: the call fails with the error, though the file was changed; who listens here must not
 ///   fail.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "fs/observed", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "fs/observed", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct FsObserved {
     /// The file.
     pub target: FsTarget,

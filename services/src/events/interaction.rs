@@ -1,6 +1,7 @@
 //! `interaction/*`: other questions to a human.
 
 use linn_bus::Event;
+use serde::Serialize;
 
 use crate::agent::Agent;
 use crate::interaction::{Answers, Questions, SudoAnswer, SudoQuestion};
@@ -12,8 +13,9 @@ use crate::interaction::{Answers, Questions, SudoAnswer, SudoQuestion};
 /// - Emitted by: the `interaction` service alone; ask through it.
 /// - On listener error or panic: whoever asked gets the error.
 /// - Cancelled by: the signal of the questions.
-#[derive(Debug, Clone, Event)]
-#[event(name = "interaction/ask", mode = Waterfall, output = Answers, subject = self.questions.agent.as_ref().map(|it: &Agent| it.key()))]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "interaction/ask", mode = Waterfall, output = Answers, subject = self.questions.agent.as_ref().map(|it: &Agent| it.key()), view)]
+#[serde(rename_all = "camelCase")]
 pub struct InteractionAsk {
     /// The questions.
     pub questions: Questions,
@@ -26,8 +28,9 @@ pub struct InteractionAsk {
 /// - Emitted by: the `interaction` service alone; ask through it.
 /// - On listener error or panic: whoever asked gets the error.
 /// - Cancelled by: the signal of the question.
-#[derive(Debug, Clone, Event)]
-#[event(name = "interaction/sudo", mode = Waterfall, output = SudoAnswer, subject = self.question.agent.as_ref().map(|it: &Agent| it.key()))]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "interaction/sudo", mode = Waterfall, output = SudoAnswer, subject = self.question.agent.as_ref().map(|it: &Agent| it.key()), view)]
+#[serde(rename_all = "camelCase")]
 pub struct InteractionSudo {
     /// The question.
     pub question: SudoQuestion,

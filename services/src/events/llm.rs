@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::{Cause, Event, Fault, ListenerError};
+use serde::Serialize;
 
 use crate::agent::Agent;
 use crate::llm::{ChunkStream, LlmError};
@@ -18,14 +19,16 @@ use crate::model::GenerateRequest;
 /// - Emitted by: the `llm` service, once a call, of the loop or of a plugin.
 /// - On listener error or panic: the call fails.
 /// - Cancelled by: the request's signal.
-#[derive(Debug, Clone, Event)]
-#[event(name = "llm/stream", mode = Waterfall, output = ChunkStream)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "llm/stream", mode = Waterfall, output = ChunkStream, view)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LlmStream {
     /// The request.
     pub request: Arc<GenerateRequest>,
     /// The agent on whose behalf the model is asked.
     pub agent: Option<Agent>,
+    #[serde(skip)]
     failure: Arc<Mutex<Option<LlmError>>>,
 }
 

@@ -1,6 +1,7 @@
 //! `system-prompt/*`: how the system prompt comes about.
 
 use linn_bus::Event;
+use serde::Serialize;
 
 use crate::prompt::{AssembleContext, PromptAssembly};
 
@@ -11,8 +12,9 @@ use crate::prompt::{AssembleContext, PromptAssembly};
 /// - Emitted by: the `system-prompt` service, once an assembly. What is protected is put back afterwards.
 /// - On listener error or panic: there is no prompt, and the turn ends as an error.
 /// - Cancelled by: dropping the assembly.
-#[derive(Debug, Clone, Event)]
-#[event(name = "system-prompt/assemble", mode = Waterfall, output = PromptAssembly, subject = self.context.scope)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "system-prompt/assemble", mode = Waterfall, output = PromptAssembly, subject = self.context.scope, view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct SystemPromptAssemble {
     /// What was registered.
     pub assembly: PromptAssembly,
@@ -27,8 +29,9 @@ pub struct SystemPromptAssemble {
 /// - Emitted by: the `system-prompt` service.
 /// - On listener error or panic: what was registered is taken back; when something went, logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "system-prompt/change", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "system-prompt/change", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SystemPromptChange {}
 

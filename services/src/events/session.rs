@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use linn_bus::{Event, ScopeKey};
+use serde::Serialize;
 
 use crate::session::{Record, Session};
 
@@ -13,12 +14,14 @@ use crate::session::{Record, Session};
 /// - Emitted by: the `sessions` service, before its creation returns.
 /// - On listener error or panic: the session leaves the store again, and its creation fails.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "session/created", mode = Emit, subject = owner)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "session/created", mode = Emit, subject = owner, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionCreated {
     /// The session.
     pub session: Session,
     /// The scope it was entered through.
+    #[serde(skip)]
     pub owner: Option<ScopeKey>,
 }
 
@@ -30,12 +33,14 @@ pub struct SessionCreated {
 ///   session that was entered, also one that a listener of `session/created` refused.
 /// - On listener error or panic: it is logged; the session is gone all the same.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "session/disposed", mode = Emit, subject = owner)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "session/disposed", mode = Emit, subject = owner, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionDisposed {
     /// The session.
     pub session: Session,
     /// The scope it was entered through.
+    #[serde(skip)]
     pub owner: Option<ScopeKey>,
 }
 
@@ -46,12 +51,14 @@ pub struct SessionDisposed {
 /// - Emitted by: the plugin that keeps sessions, at the first failure, and again when the cause is another one.
 /// - On listener error or panic: it is logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "session/unsaved", mode = Emit, subject = owner)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "session/unsaved", mode = Emit, subject = owner, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionUnsaved {
     /// The session.
     pub session: Session,
     /// Its owner.
+    #[serde(skip)]
     pub owner: Option<ScopeKey>,
     /// How many records exist in memory alone.
     pub n_records: u64,
@@ -66,12 +73,14 @@ pub struct SessionUnsaved {
 /// - Emitted by: the plugin that keeps sessions.
 /// - On listener error or panic: it is logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "session/saved", mode = Emit, subject = owner)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "session/saved", mode = Emit, subject = owner, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionSaved {
     /// The session.
     pub session: Session,
     /// Its owner.
+    #[serde(skip)]
     pub owner: Option<ScopeKey>,
 }
 
@@ -83,12 +92,14 @@ pub struct SessionSaved {
 /// - Emitted by: [`Session::append`], after the record is in the log.
 /// - On listener error or panic: whoever logged the record gets the errors; the record stays.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "session/event", mode = Emit, subject = owner)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "session/event", mode = Emit, subject = owner, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionEvent {
     /// The session.
     pub session: Session,
     /// Its owner.
+    #[serde(skip)]
     pub owner: Option<ScopeKey>,
     /// The record.
     pub record: Arc<Record>,
@@ -101,11 +112,13 @@ pub struct SessionEvent {
 /// - Emitted by: the `sessions` service; the loop asks for it after each turn.
 /// - On listener error or panic: whoever asked gets the errors; nothing is lost, the next flush tries again.
 /// - Cancelled by: dropping the dispatch.
-#[derive(Debug, Clone, Event)]
-#[event(name = "session/flush", mode = Parallel, subject = owner)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "session/flush", mode = Parallel, subject = owner, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionFlush {
     /// The session.
     pub session: Session,
     /// Its owner.
+    #[serde(skip)]
     pub owner: Option<ScopeKey>,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use linn_bus::Event;
+use serde::Serialize;
 
 use crate::skills::SkillProvider;
 
@@ -13,10 +14,12 @@ use crate::skills::SkillProvider;
 /// - Emitted by: the `skills` service, before the registration returns.
 /// - On listener error or panic: the provider is taken back, and its registration fails.
 /// - Cancelled by: nothing.
-#[derive(Clone, Event)]
-#[event(name = "skill/provider-added", mode = Emit)]
+#[derive(Clone, Event, Serialize)]
+#[event(name = "skill/provider-added", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SkillProviderAdded {
     /// The provider.
+    #[serde(serialize_with = "by_name")]
     pub provider: Arc<dyn SkillProvider>,
 }
 
@@ -27,9 +30,15 @@ pub struct SkillProviderAdded {
 /// - Emitted by: the `skills` service, when the plugin of the provider goes.
 /// - On listener error or panic: logged; the others hear it all the same.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "skill/provider-removed", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "skill/provider-removed", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SkillProviderRemoved {
     /// Its name.
     pub name: String,
+}
+
+/// A provider is shown by its name.
+fn by_name<S: serde::Serializer>(provider: &Arc<dyn SkillProvider>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(provider.name())
 }

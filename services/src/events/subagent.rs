@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use linn_bus::{Event, ScopeKey};
+use serde::Serialize;
 
 use crate::ids::SubagentRunId;
 use crate::model::ContentBlock;
@@ -15,10 +16,12 @@ use crate::subagents::{SubagentProvider, SubagentStopReason};
 /// - Emitted by: the `subagents` service, before the registration returns.
 /// - On listener error or panic: the provider is taken back, and its registration fails.
 /// - Cancelled by: nothing.
-#[derive(Clone, Event)]
-#[event(name = "subagent/provider-added", mode = Emit)]
+#[derive(Clone, Event, Serialize)]
+#[event(name = "subagent/provider-added", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SubagentProviderAdded {
     /// The provider.
+    #[serde(serialize_with = "by_name")]
     pub provider: Arc<dyn SubagentProvider>,
 }
 
@@ -29,8 +32,9 @@ pub struct SubagentProviderAdded {
 /// - Emitted by: the `subagents` service, when the plugin of the provider goes.
 /// - On listener error or panic: logged; the others hear it all the same.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "subagent/provider-removed", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "subagent/provider-removed", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SubagentProviderRemoved {
     /// Its name.
     pub name: String,
@@ -43,10 +47,12 @@ pub struct SubagentProviderRemoved {
 /// - Emitted by: the `subagents` service, once a run, before whoever asked for it can wait for its end.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "subagent/start", mode = Emit, subject = parent)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "subagent/start", mode = Emit, subject = parent, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SubagentStart {
     /// The scope of the agent that handed the work over.
+    #[serde(skip)]
     pub parent: ScopeKey,
     /// Who runs it.
     pub provider: String,
@@ -61,10 +67,12 @@ pub struct SubagentStart {
 /// - Emitted by: the `subagents` service, once a run.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "subagent/end", mode = Emit, subject = parent)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "subagent/end", mode = Emit, subject = parent, view)]
+#[serde(rename_all = "camelCase")]
 pub struct SubagentEnd {
     /// The scope of the agent that handed the work over.
+    #[serde(skip)]
     pub parent: ScopeKey,
     /// Who ran it.
     pub provider: String,
@@ -74,4 +82,9 @@ pub struct SubagentEnd {
     pub stop_reason: SubagentStopReason,
     /// Its last answer; none if the run broke down.
     pub last_assistant_message: Option<Vec<ContentBlock>>,
+}
+
+/// A provider is shown by its name.
+fn by_name<S: serde::Serializer>(provider: &Arc<dyn SubagentProvider>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(provider.name())
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::Event;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::tools::{AmendDecision, PostToolDecision, PreToolDecision, ToolExecution, ToolExecutionResult};
@@ -14,8 +15,9 @@ use crate::tools::{AmendDecision, PostToolDecision, PreToolDecision, ToolExecuti
 /// - Emitted by: the `tools` service, after a tool or a restriction came or went.
 /// - On listener error or panic: what was registered is taken back; when something went, logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "tools/change", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "tools/change", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolsChange {}
 
@@ -36,8 +38,9 @@ impl ToolsChange {
 ///   diff and execution all see the amended arguments.
 /// - On listener error or panic: the call is refused.
 /// - Cancelled by: the call's signal.
-#[derive(Debug, Event)]
-#[event(name = "tools/amend", mode = Waterfall, output = AmendDecision, subject = self.execution.scope())]
+#[derive(Debug, Event, Serialize)]
+#[event(name = "tools/amend", mode = Waterfall, output = AmendDecision, subject = self.execution.scope(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct ToolsAmend {
     /// The call, with the arguments as the model wrote them.
     pub execution: ToolExecution,
@@ -75,8 +78,9 @@ impl ToolsAmend {
 /// - Emitted by: the `tools` service, once a call, after the arguments fit the tool's schema.
 /// - On listener error or panic: the call fails and does not run.
 /// - Cancelled by: the call's signal.
-#[derive(Debug, Clone, Event)]
-#[event(name = "tools/pre-execute", mode = Waterfall, output = PreToolDecision, subject = self.execution.scope())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "tools/pre-execute", mode = Waterfall, output = PreToolDecision, subject = self.execution.scope(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct ToolsPreExecute {
     /// The call.
     pub execution: ToolExecution,
@@ -90,8 +94,9 @@ pub struct ToolsPreExecute {
 /// - Emitted by: the `tools` service, once a call that may run.
 /// - On listener error or panic: the call fails.
 /// - Cancelled by: the call's signal, which a listener may replace for what runs inside.
-#[derive(Debug, Clone, Event)]
-#[event(name = "tools/execute", mode = Waterfall, output = ToolExecutionResult, subject = self.execution.scope())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "tools/execute", mode = Waterfall, output = ToolExecutionResult, subject = self.execution.scope(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct ToolsExecute {
     /// The call.
     pub execution: ToolExecution,
@@ -104,8 +109,9 @@ pub struct ToolsExecute {
 /// - Emitted by: the `tools` service, once a call, also for one that was refused.
 /// - On listener error or panic: the call fails; the model sees the error in place of the result.
 /// - Cancelled by: the call's signal.
-#[derive(Debug, Clone, Event)]
-#[event(name = "tools/post-execute", mode = Waterfall, output = PostToolDecision, subject = self.execution.scope())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "tools/post-execute", mode = Waterfall, output = PostToolDecision, subject = self.execution.scope(), view, output_view)]
+#[serde(rename_all = "camelCase")]
 pub struct ToolsPostExecute {
     /// The call.
     pub execution: ToolExecution,
@@ -120,8 +126,9 @@ pub struct ToolsPostExecute {
 /// - Emitted by: the `tools` service, exactly once a call, whatever became of it.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "tools/result", mode = Parallel, subject = self.execution.scope())]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "tools/result", mode = Parallel, subject = self.execution.scope(), view)]
+#[serde(rename_all = "camelCase")]
 pub struct ToolsResult {
     /// The call.
     pub execution: ToolExecution,

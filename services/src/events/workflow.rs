@@ -2,6 +2,7 @@
 //! other can change.
 
 use linn_bus::Event;
+use serde::Serialize;
 
 use crate::workflows::{WorkflowAgentInfo, WorkflowAgentOutcome, WorkflowResultInfo, WorkflowRunInfo};
 
@@ -12,8 +13,9 @@ use crate::workflows::{WorkflowAgentInfo, WorkflowAgentOutcome, WorkflowResultIn
 /// - Emitted by: the provider of the `workflows` service, once a run, when head and body were found right.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "workflow/start", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "workflow/start", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkflowStart {
     /// The run.
     pub info: WorkflowRunInfo,
@@ -26,8 +28,9 @@ pub struct WorkflowStart {
 /// - Emitted by: the provider of the `workflows` service; not after a cancellation.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "workflow/phase", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "workflow/phase", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkflowPhase {
     /// The run.
     pub info: WorkflowRunInfo,
@@ -42,8 +45,9 @@ pub struct WorkflowPhase {
 /// - Emitted by: the provider of the `workflows` service; not after a cancellation.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "workflow/log", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "workflow/log", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkflowLog {
     /// The run.
     pub info: WorkflowRunInfo,
@@ -58,8 +62,9 @@ pub struct WorkflowLog {
 /// - Emitted by: the provider of the `workflows` service.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "workflow/agent-start", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "workflow/agent-start", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkflowAgentStart {
     /// The run.
     pub info: WorkflowRunInfo,
@@ -74,8 +79,9 @@ pub struct WorkflowAgentStart {
 /// - Emitted by: the provider of the `workflows` service, before the end of the run.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "workflow/agent-end", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "workflow/agent-end", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkflowAgentEnd {
     /// The run.
     pub info: WorkflowRunInfo,
@@ -92,8 +98,9 @@ pub struct WorkflowAgentEnd {
 /// - Emitted by: the provider of the `workflows` service.
 /// - On listener error or panic: logged.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "workflow/end", mode = Emit)]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "workflow/end", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkflowEnd {
     /// The run.
     pub info: WorkflowRunInfo,

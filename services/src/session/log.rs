@@ -404,6 +404,13 @@ impl std::fmt::Debug for Session {
     }
 }
 
+/// A session is shown by its id.
+impl serde::Serialize for Session {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.id().serialize(serializer)
+    }
+}
+
 impl PartialEq for Session {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -177,6 +177,24 @@ impl ToolExecution {
     }
 }
 
+/// A call is shown as `{callId, name, arguments, agent?}`.
+impl Serialize for ToolExecution {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Shown<'a> {
+            call_id: &'a CallId,
+            name: &'a ToolName,
+            arguments: &'a Value,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            agent: Option<&'a Agent>,
+        }
+        let shown =
+            Shown { call_id: self.call_id(), name: self.name(), arguments: self.arguments(), agent: self.agent() };
+        shown.serialize(serializer)
+    }
+}
+
 impl std::fmt::Debug for ToolExecution {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ToolExecution")
@@ -227,7 +245,8 @@ impl ToolExecutionResult {
 }
 
 /// What becomes of the arguments of a call; answer of `tools/amend`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "decision", rename_all = "kebab-case")]
 pub enum AmendDecision {
     /// The call goes on with the arguments as they stand.
     Proceed,
