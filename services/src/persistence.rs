@@ -153,6 +153,14 @@ pub enum PersistenceError {
     /// A session lives under this id, and what is stored under it is another one.
     #[error("session \"{0}\" is stored already with other records; take another id, or load it")]
     Collision(SessionId),
+    /// The folder that the session works in is not there any more.
+    #[error("the folder {} of session \"{id}\" is gone; put it back to go on with the session", folder.display())]
+    FolderGone {
+        /// The session.
+        id: SessionId,
+        /// The folder.
+        folder: PathBuf,
+    },
     /// Another process writes it.
     #[error("session \"{id}\" is open in another process ({owner}); close it there first")]
     Locked {
@@ -186,6 +194,7 @@ impl PersistenceError {
             Self::NotFound(_) => "SESSION_NOT_FOUND",
             Self::Newer { .. } => "SESSION_NEWER",
             Self::Damaged { .. } => "SESSION_DAMAGED",
+            Self::FolderGone { .. } => "SESSION_FOLDER_GONE",
             Self::Empty { .. } => "SESSION_EMPTY",
             Self::Collision(_) => "SESSION_COLLISION",
             Self::Locked { .. } => "SESSION_LOCKED",

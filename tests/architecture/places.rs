@@ -36,6 +36,8 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "config/src/system",
     "src/main",
 ];
+pub(crate) const SYSTEM_MODULES: &[&str] =
+    &["builtin-plugins/session-store/src/system", "bus/src/frames", "bus/src/seams", "src/main"];
 
 /// What counts as reaching for the operating system, time or chance: these paths and all below them.
 pub(crate) const SYSTEM_PATHS: &[&str] = &[
