@@ -38,6 +38,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
 ];
 pub(crate) const SYSTEM_MODULES: &[&str] =
     &["builtin-plugins/session-store/src/system", "bus/src/frames", "bus/src/seams", "src/main"];
+    &["builtin-plugins/files/src/system", "bus/src/frames", "bus/src/seams", "config/src/system", "src/main"];
 
 /// What counts as reaching for the operating system, time or chance: these paths and all below them.
 pub(crate) const SYSTEM_PATHS: &[&str] = &[

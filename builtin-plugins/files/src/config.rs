@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Which files there are, and how they are reached.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct FsConfig {
     /// The folder that paths start from, an absolute path.
@@ -20,7 +21,7 @@ pub struct FsConfig {
 }
 
 /// How far paths may lead.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confinement {
     /// Nowhere but to what is in the workspace.
@@ -30,13 +31,18 @@ pub enum Confinement {
     None,
 }
 
-/// What of the crate is there.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// Which files there are, how they are reached, and what has to be done before they are changed.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct FilesConfig {
-    /// Which files there are.
-    #[serde(flatten)]
-    pub fs: FsConfig,
+    /// As in [`FsConfig`].
+    pub workspace: PathBuf,
+    /// As in [`FsConfig`].
+    #[serde(default)]
+    pub confinement: Confinement,
+    /// As in [`FsConfig`].
+    #[serde(default = "default_threads")]
+    pub n_threads: usize,
     /// Whether files have to be read before they are written or edited.
     #[serde(default = "yes")]
     pub read_before_write: bool,
@@ -52,7 +58,13 @@ impl FsConfig {
 impl FilesConfig {
     /// The default for a workspace.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
-        Self { fs: FsConfig::new(workspace), read_before_write: true }
+        let FsConfig { workspace, confinement, n_threads } = FsConfig::new(workspace);
+        Self { workspace, confinement, n_threads, read_before_write: true }
+    }
+
+    pub(crate) fn fs(&self) -> FsConfig {
+        let Self { workspace, confinement, n_threads, .. } = self.clone();
+        FsConfig { workspace, confinement, n_threads }
     }
 }
 

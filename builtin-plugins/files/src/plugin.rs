@@ -21,7 +21,7 @@ impl Plugin for FilesPlugin {
     type Needs = ();
 
     fn validate(config: &FilesConfig) -> Result<(), Fault> {
-        FsPlugin::validate(&config.fs)
+        FsPlugin::validate(&config.fs())
     }
 
     fn provides(list: &mut NeedList) {
@@ -29,13 +29,13 @@ impl Plugin for FilesPlugin {
     }
 
     async fn start(ctx: &Context, config: FilesConfig, (): ()) -> Result<(), Fault> {
-        let fs = ctx.mount::<FsPlugin>(config.fs)?;
+        // A workspace that cannot be opened is the fault of this config.
+        ctx.mount::<FsPlugin>(config.fs())?.running().await?;
         if config.read_before_write {
-            ctx.mount::<FsPolicyPlugin>(())?;
+            ctx.mount::<FsPolicyPlugin>(())?.running().await?;
         }
-        ctx.mount::<FileToolsPlugin>(())?;
-        // The tools wait for the registry by themselves; a workspace that cannot be opened is the fault of this config.
-        fs.running().await?;
+        // The tools wait for their registry by themselves.
+        ctx.mount::<FileToolsPlugin>(())?.settled().await?;
         Ok(())
     }
 }

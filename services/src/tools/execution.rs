@@ -116,6 +116,8 @@ impl ToolExecution {
     pub fn detached(input: ToolExecutionInput) -> Self {
         let arguments = Arc::new(input.arguments.clone());
         Self::new(ToolToken::mint(&Mint::new()), &input, arguments)
+    pub fn detached(input: &ToolExecutionInput) -> Self {
+        Self::new(ToolToken::mint(&Mint::new()), input, Arc::new(input.arguments.clone()))
     }
 
     /// The same call with other arguments.

@@ -17,8 +17,8 @@ use crate::tools::entries::{Entries, ToolEntry, names_of};
 use crate::tools::execution::Mint;
 use crate::tools::schema::{check_is_object, unfit};
 use crate::tools::{
-    AmendDecision, PostToolDecision, PreToolDecision, ToolExecution, ToolExecutionInput, ToolExecutionResult,
-    ToolFailure, ToolToken,
+    AmendDecision, PostToolDecision, PreToolDecision, RESULT_LIMIT_BYTES, ToolExecution, ToolExecutionInput,
+    ToolExecutionResult, ToolFailure, ToolToken, limit_content,
 };
 
 /// What every call goes through.
@@ -333,7 +333,8 @@ impl<'a> Flight<'a> {
 
     async fn land(mut self, result: ToolExecutionResult) -> ToolExecutionResult {
         self.has_landed = true;
-        let result = Arc::new(result);
+        let content = limit_content(result.content, RESULT_LIMIT_BYTES);
+        let result = Arc::new(ToolExecutionResult { content, ..result });
         Telling::of(self.pipeline.ctx(), self.execution(), result.clone()).await;
         Arc::unwrap_or_clone(result)
     }
