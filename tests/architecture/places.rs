@@ -31,13 +31,12 @@ pub(crate) const DOCUMENTED_CRATES: &[&str] = &["linn-bus", "linn-config", "linn
 pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/files/src/system",
     "builtin-plugins/llm-replay/src/system",
+    "builtin-plugins/session-store/src/system",
     "bus/src/frames",
     "bus/src/seams",
     "config/src/system",
     "src/main",
 ];
-pub(crate) const SYSTEM_MODULES: &[&str] =
-    &["builtin-plugins/session-store/src/system", "bus/src/frames", "bus/src/seams", "src/main"];
     &["builtin-plugins/files/src/system", "bus/src/frames", "bus/src/seams", "config/src/system", "src/main"];
 
 /// What counts as reaching for the operating system, time or chance: these paths and all below them.

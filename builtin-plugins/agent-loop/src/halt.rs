@@ -73,7 +73,9 @@ impl LoopError {
             Self::Prompt(_) => "PromptError",
             Self::Llm(_) => "LlmError",
             Self::Flush(_) => "SessionError",
-            Self::NoService { .. } | Self::NoModel(_) | Self::EmptyAnswer | Self::ContinuationLimit { .. } => "LoopError",
+            Self::NoService { .. } | Self::NoModel(_) | Self::EmptyAnswer | Self::ContinuationLimit { .. } => {
+                "LoopError"
+            }
         };
         self.code().map(|code| ErrorInfo { name: name.to_owned(), code })
     }

@@ -72,10 +72,6 @@ impl Agent {
         if let Some(driver) = driver {
             driver.stop().await;
         }
-    /// Gives the agent what drives it, once.
-    pub(crate) fn install(&self, driver: Arc<dyn AgentDriver>) {
-        let first = self.0.driver.set(driver).is_ok();
-        debug_assert!(first, "an agent has one driver");
     }
 
     /// Unlocks the verbs.

@@ -113,9 +113,6 @@ impl ToolExecution {
     }
 
     /// A call that no registry knows, to run the body of a tool by itself, as a test does.
-    pub fn detached(input: ToolExecutionInput) -> Self {
-        let arguments = Arc::new(input.arguments.clone());
-        Self::new(ToolToken::mint(&Mint::new()), &input, arguments)
     pub fn detached(input: &ToolExecutionInput) -> Self {
         Self::new(ToolToken::mint(&Mint::new()), input, Arc::new(input.arguments.clone()))
     }

@@ -2,10 +2,8 @@
 
 use linn_bus::Fault;
 use linn_bus_test::run;
-use linn_services::events::{
-    AgentPreStep, AgentRequest, AgentTurnContinuation, SystemPromptAssemble, ToolsAmend,
-};
 use linn_services::agent::ContinuationDecision;
+use linn_services::events::{AgentPreStep, AgentRequest, AgentTurnContinuation, SystemPromptAssemble, ToolsAmend};
 use linn_services::model::{LlmCallConfig, Role, StreamChunk, TokenUsage};
 use linn_services::prompt::{PromptAssembly, Section};
 use linn_services::session::{Fact, TurnEndReason};
@@ -121,8 +119,10 @@ fn lp_06_every_chunk_is_logged() {
         let agent = world.agent().await;
         say(&agent, "hi").await;
         let chunks = facts(&agent, |it| if let Fact::AssistantChunk(it) = it { Some(it.chunk.clone()) } else { None });
-        let deltas: String =
-            chunks.iter().filter_map(|it| if let StreamChunk::TextDelta { text, .. } = it { Some(&**text) } else { None }).collect();
+        let deltas: String = chunks
+            .iter()
+            .filter_map(|it| if let StreamChunk::TextDelta { text, .. } = it { Some(&**text) } else { None })
+            .collect();
         assert_eq!((chunks.len(), &*deltas), (6, "hello world"));
         let records = agent.session().records_from(0);
         let answer = records.iter().find(|it| matches!(it.fact, Fact::AssistantMessage(_))).unwrap();

@@ -1,5 +1,5 @@
 //! Turns and steps of the loop, over a scripted model.
 #![expect(clippy::unwrap_used, reason = "helpers of tests unwrap as the tests do")]
 
-mod support;
 mod basics;
+mod support;
