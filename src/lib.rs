@@ -1,8 +1,31 @@
 //! Linn is an agent harness in which everything is a plugin on one typed event bus.
 //!
 //! This crate composes: it is the one that may see every other crate of the workspace, and it holds no rule of its own.
-//! What events, listeners, contexts and fibers are is said in [`bus`].
+//! [`Harness`] mounts the built-in plugins and yours; agents, sessions and tools are services of its context, and what
+//! happens is events on its bus.
+//!
+//! | To | Read |
+//! |---|---|
+//! | run a harness in a program | [`Harness`] |
+//! | know what events, listeners, contexts and fibers are | [`bus`] |
+//! | know which events and services there are | [`services`] |
+//! | configure a built-in plugin | [`plugins`] |
 
 #![forbid(unsafe_code)]
 
+mod builtins;
+mod harness;
+
+pub use harness::{BuildError, Harness, HarnessBuilder};
 pub use linn_bus as bus;
+pub use linn_config as config;
+pub use linn_services as services;
+
+/// The built-in plugins, with their configs.
+pub mod plugins {
+    pub use linn_plugin_agent_loop as agent_loop;
+    pub use linn_plugin_approval as approval;
+    pub use linn_plugin_files as files;
+    pub use linn_plugin_llm_replay as llm_replay;
+    pub use linn_plugin_session_store as session_store;
+}

@@ -37,7 +37,6 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "config/src/system",
     "src/main",
 ];
-    &["builtin-plugins/files/src/system", "bus/src/frames", "bus/src/seams", "config/src/system", "src/main"];
 
 /// What counts as reaching for the operating system, time or chance: these paths and all below them.
 pub(crate) const SYSTEM_PATHS: &[&str] = &[

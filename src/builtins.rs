@@ -1,0 +1,43 @@
+//! The built-in plugins, in the order they are mounted.
+
+use linn_plugin_agent_loop::{AgentLoopPlugin, LoopConfig};
+use linn_plugin_approval::{ApprovalGateConfig, ApprovalGatePlugin};
+use linn_plugin_files::{FilesConfig, FilesPlugin};
+use linn_plugin_llm_replay::{ReplayConfig, ReplayPlugin};
+use linn_plugin_session_store::{SessionStoreConfig, SessionStorePlugin};
+use linn_services::agent::AgentsPlugin;
+use linn_services::approval::{ApprovalConfig, ApprovalPlugin};
+use linn_services::commands::CommandsPlugin;
+use linn_services::interaction::InteractionPlugin;
+use linn_services::llm::LlmPlugin;
+use linn_services::prompt::{SystemPromptConfig, SystemPromptPlugin};
+use linn_services::session::SessionsPlugin;
+use linn_services::skills::SkillsPlugin;
+use linn_services::subagents::SubagentsPlugin;
+use linn_services::tools::ToolsPlugin;
+
+use crate::harness::{Mounts, Setup};
+
+/// Puts all of them: the registries, then what works with them.
+pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
+    mounts.put::<SessionsPlugin>(());
+    mounts.put::<SystemPromptPlugin>(SystemPromptConfig::default());
+    mounts.put::<ToolsPlugin>(());
+    mounts.put::<LlmPlugin>(());
+    mounts.put::<ApprovalPlugin>(ApprovalConfig::default());
+    mounts.put::<InteractionPlugin>(());
+    mounts.put::<CommandsPlugin>(());
+    mounts.put::<SkillsPlugin>(());
+    mounts.put::<SubagentsPlugin>(());
+    mounts.put::<AgentsPlugin>(());
+
+    if let Some(folder) = &setup.sessions {
+        mounts.put::<SessionStorePlugin>(SessionStoreConfig { folder: folder.clone() });
+    }
+    mounts.put::<ReplayPlugin>(ReplayConfig::default());
+    mounts.put::<ApprovalGatePlugin>(ApprovalGateConfig::default());
+    mounts.put::<AgentLoopPlugin>(LoopConfig::default());
+    if let Some(workspace) = &setup.workspace {
+        mounts.put::<FilesPlugin>(FilesConfig::new(workspace));
+    }
+}

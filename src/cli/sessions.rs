@@ -1,0 +1,45 @@
+//! `linn sessions`: what is kept.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use linn::Harness;
+use linn::services::persistence::SessionPersistence;
+
+use crate::cli::SessionsCommand;
+use crate::cli::terminal::Terminal;
+
+/// The folder that sessions are kept in, made if need be.
+pub(crate) fn folder(chosen: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let folder = match chosen {
+        Some(folder) => std::path::absolute(folder).context("the folder of sessions cannot be told")?,
+        None => {
+            let home = std::env::home_dir().context("there is no home folder; name one with --sessions")?;
+            home.join(".local/share/linn/sessions")
+        }
+    };
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Lists sessions, or changes one.
+pub(crate) async fn run(command: SessionsCommand, chosen: Option<PathBuf>) -> anyhow::Result<()> {
+    let terminal = Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
+    let harness = Harness::builder().sessions(folder(chosen)?).build().await?;
+    let kept = harness.context().require::<dyn SessionPersistence>()?;
+    match command {
+        SessionsCommand::List => {
+            for session in kept.list().await? {
+                let updated = Timestamp::from_millisecond(session.updated_at).map(|it| it.strftime("%F %T").to_string());
+                let pin = if session.is_pinned { "*" } else { " " };
+                let updated = updated.unwrap_or_default();
+                terminal.explain(&format!("{pin} {updated}  {}  {}", session.id, session.title));
+            }
+        }
+        SessionsCommand::Delete { id } => kept.delete(&id.as_str().into()).await?,
+        SessionsCommand::Rename { id, title } => kept.set_title(&id.as_str().into(), Some(&title)).await?,
+    }
+    harness.shutdown().await.context("the harness did not end quietly")?;
+    Ok(())
+}

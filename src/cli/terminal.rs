@@ -1,0 +1,277 @@
+//! What a terminal shows of a session: text as it streams, calls, diffs and results.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anstyle::{AnsiColor, Style};
+use linn::bus::{BusError, Context};
+use linn::services::events::{ApprovalRequest, SessionEvent};
+use linn::services::ids::CallId;
+use linn::services::model::{StreamChunk, text_of};
+use linn::services::session::{Fact, RewindCause, TurnEndReason};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+const RED: Style = AnsiColor::Red.on_default();
+const GREEN: Style = AnsiColor::Green.on_default();
+const CYAN: Style = AnsiColor::Cyan.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+
+/// How many lines of a result are shown.
+const RESULT_LINES: usize = 8;
+
+/// How many lines of a diff are shown.
+const DIFF_LINES: usize = 40;
+
+/// Shows what happens. A terminal that is gone is noted once and written to no more.
+pub(crate) struct Terminal {
+    out: Mutex<Out>,
+    is_gone: AtomicBool,
+    gone: Notify,
+}
+
+struct Out {
+    writer: Box<dyn Write + Send>,
+    /// Calls whose change was shown when they were asked about.
+    previewed: HashSet<CallId>,
+    /// Text was written that has no line end yet.
+    is_mid_line: bool,
+}
+
+impl Terminal {
+    /// Shows on `writer`, which takes styles out where they are not wanted.
+    pub(crate) fn new(writer: Box<dyn Write + Send>) -> Arc<Self> {
+        let out = Mutex::new(Out { writer, previewed: HashSet::new(), is_mid_line: false });
+        Arc::new(Self { out, is_gone: AtomicBool::new(false), gone: Notify::new() })
+    }
+
+    /// Ready when nobody reads any more.
+    pub(crate) async fn gone(&self) {
+        let gone = self.gone.notified();
+        if !self.is_gone.load(Ordering::Acquire) {
+            gone.await;
+        }
+    }
+
+    /// Shows every session of the harness from now on.
+    pub(crate) fn follow(self: &Arc<Self>, ctx: &Context) -> Result<(), BusError> {
+        ctx.on_with(self, Self::record).map(drop)
+    }
+
+    /// A line of the program's own.
+    pub(crate) fn say(&self, line: &str) {
+        self.write(|out| out.line(&[(BOLD, line)]));
+    }
+
+    /// A line that explains.
+    pub(crate) fn explain(&self, line: &str) {
+        self.write(|out| out.line(&[(DIM, line)]));
+    }
+
+    /// An empty line.
+    pub(crate) fn gap(&self) {
+        self.write(|out| out.line(&[]));
+    }
+
+    /// A line about something that went wrong.
+    pub(crate) fn warn(&self, line: &str) {
+        self.write(|out| out.line(&[(YELLOW, line)]));
+    }
+
+    /// What a call that is asked about would do.
+    pub(crate) fn asked(&self, request: &ApprovalRequest) {
+        let diff = request.preview.as_ref().and_then(|it| it.diff.as_ref());
+        if let Some(diff) = diff {
+            self.write(|out| {
+                out.previewed.extend(request.call_id.clone());
+                out.diff(diff)
+            });
+        }
+    }
+
+    fn write(&self, write: impl FnOnce(&mut Out) -> io::Result<()>) {
+        if self.is_gone.load(Ordering::Acquire) {
+            return;
+        }
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        if write(&mut out).and_then(|()| out.writer.flush()).is_err() {
+            self.is_gone.store(true, Ordering::Release);
+            self.gone.notify_waiters();
+        }
+    }
+
+    fn record(&self, event: &SessionEvent) {
+        self.write(|out| out.fact(&event.record.fact));
+    }
+}
+
+impl Out {
+    /// Ends the line that streams, if one does.
+    fn break_line(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_mid_line) { writeln!(self.writer) } else { Ok(()) }
+    }
+
+    fn line(&mut self, parts: &[(Style, &str)]) -> io::Result<()> {
+        self.break_line()?;
+        for (style, text) in parts {
+            write!(self.writer, "{style}{}{style:#}", plain(text))?;
+        }
+        writeln!(self.writer)
+    }
+
+    fn stream(&mut self, text: &str, style: Style) -> io::Result<()> {
+        let text = plain(text);
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.is_mid_line = !text.ends_with('\n');
+        write!(self.writer, "{style}{text}{style:#}")
+    }
+
+    fn diff(&mut self, diff: &str) -> io::Result<()> {
+        self.break_line()?;
+        for (n, line) in diff.lines().enumerate() {
+            if n == DIFF_LINES {
+                return self.line(&[(DIM, &format!("    … {} more lines", diff.lines().count() - n))]);
+            }
+            let style = match line.as_bytes().first() {
+                Some(b'+') => GREEN,
+                Some(b'-') => RED,
+                Some(b'@') => CYAN,
+                _ => DIM,
+            };
+            self.line(&[(DIM, "    "), (style, line)])?;
+        }
+        Ok(())
+    }
+
+    fn fact(&mut self, fact: &Fact) -> io::Result<()> {
+        match fact {
+            Fact::AssistantChunk(it) => match &it.chunk {
+                StreamChunk::TextDelta { text, .. } => self.stream(text, Style::new()),
+                StreamChunk::ReasoningDelta { text, .. } => self.stream(text, DIM),
+                StreamChunk::BlockEnd { .. } => self.break_line(),
+                _ => Ok(()),
+            },
+            Fact::UserMessage(it) => {
+                let text = text_of(&it.content);
+                let mut lines = text.lines();
+                self.line(&[(CYAN, "› "), (BOLD, lines.next().unwrap_or_default())])?;
+                lines.try_for_each(|line| self.line(&[(BOLD, "  "), (BOLD, line)]))
+            }
+            Fact::SteeringMessage(it) => self.line(&[(CYAN, "› "), (BOLD, &text_of(&it.content))]),
+            Fact::ContextMessage(it) => {
+                let who = it.source.kind();
+                self.line(&[(DIM, &format!("  + context from {who}: {}", first_line(&text_of(&it.content))))])
+            }
+            Fact::PromptBlocked(it) => self.line(&[(RED, &format!("✗ the prompt was refused: {}", it.reason))]),
+            Fact::ToolCall(it) => self.line(&[(CYAN, "● "), (BOLD, it.name.as_str()), (DIM, &brief(&it.arguments))]),
+            Fact::ToolAmended(it) => {
+                self.line(&[(YELLOW, &format!("  ↳ {} changed the arguments to {}", it.by, brief(&it.arguments.to_string())))])
+            }
+            Fact::ToolResult(it) => {
+                let meta = it.meta.as_ref().filter(|_| !self.previewed.remove(&it.call_id));
+                self.result(&text_of(&it.content), it.is_error, meta)
+            }
+            Fact::CompactSummary(it) => {
+                let n = it.shadowed_seqs.len();
+                self.line(&[(YELLOW, &format!("≡ {n} earlier records (about {} tokens) gave way to a summary:", it.shadowed_token_count))])?;
+                it.summary.lines().try_for_each(|line| self.line(&[(DIM, "    "), (DIM, line)]))
+            }
+            Fact::CompactEnd(it) => match &it.error {
+                Some(error) => self.line(&[(RED, &format!("✗ nothing was compacted: {error}"))]),
+                None => Ok(()),
+            },
+            Fact::SessionRewind(it) => {
+                let what = match it.cause {
+                    RewindCause::Reset => "starts anew",
+                    RewindCause::Clear => "was cleared",
+                    RewindCause::Undo => "goes back",
+                };
+                self.line(&[(YELLOW, &format!("≡ the conversation {what}"))])
+            }
+            Fact::TurnEnd(it) => match &it.reason {
+                TurnEndReason::Completed | TurnEndReason::Rejected { .. } => self.break_line(),
+                TurnEndReason::Aborted { reason } => {
+                    self.line(&[(YELLOW, &format!("■ aborted: {}", reason.as_deref().unwrap_or("no reason given")))])
+                }
+                TurnEndReason::Error { message, .. } => self.line(&[(RED, &format!("✗ {message}"))]),
+                TurnEndReason::MaxTokens => self.line(&[(YELLOW, "■ the limit of the answer was reached")]),
+                TurnEndReason::Disposed => self.line(&[(YELLOW, "■ the agent was ended")]),
+                _ => self.break_line(),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn result(&mut self, text: &str, is_error: bool, meta: Option<&Value>) -> io::Result<()> {
+        let (mark, style) = if is_error { ("  ✗ ", RED) } else { ("  ⎿ ", DIM) };
+        for (n, line) in text.lines().enumerate() {
+            if n == RESULT_LINES {
+                self.line(&[(DIM, &format!("    … {} more lines", text.lines().count() - n))])?;
+                break;
+            }
+            self.line(&[(style, if n == 0 { mark } else { "    " }), (style, line)])?;
+        }
+        match meta.and_then(|it| it.get("diff")).and_then(Value::as_str) {
+            Some(diff) => self.diff(diff),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The text without what a terminal would obey.
+fn plain(text: &str) -> String {
+    let clean = anstream::adapter::strip_str(text).to_string();
+    clean.chars().filter(|it| !it.is_control() || matches!(it, '\n' | '\t')).collect()
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// The arguments of a call in one line.
+fn brief(arguments: &str) -> String {
+    let shown = match serde_json::from_str::<Value>(arguments) {
+        Ok(Value::Object(map)) => {
+            let one = |(key, value): (&String, &Value)| match value {
+                Value::String(text) => format!("{key}={}", short(first_line(text))),
+                other => format!("{key}={}", short(&other.to_string())),
+            };
+            map.iter().map(one).collect::<Vec<_>>().join(" ")
+        }
+        _ => short(arguments),
+    };
+    format!(" {shown}")
+}
+
+/// At most 60 characters.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{brief, plain};
+
+    #[test]
+    fn r121_what_a_terminal_would_obey_is_not_shown_to_it() {
+        assert_eq!(plain("a\0b\u{1b}[2J\u{1b}]0;title\u{7}d\r\ne\u{9b}1mf"), "abd\nef");
+    }
+
+    #[test]
+    fn arguments_are_shown_in_one_short_line() {
+        let long = "x".repeat(100);
+        let shown = brief(&format!(r#"{{"path":"a.txt","n":3,"text":"one\ntwo","long":"{long}"}}"#));
+        assert!(shown.starts_with(" ") && !shown.contains('\n') && shown.contains("path=a.txt"), "{shown}");
+        assert!(shown.contains("text=one") && shown.contains(&format!("{}…", "x".repeat(60))), "{shown}");
+        assert_eq!(brief("not json"), " not json");
+    }
+}

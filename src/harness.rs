@@ -1,0 +1,260 @@
+//! The harness: a root context with the plugins that make it one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use linn_bus::{BusError, Context, DisposeError, Fiber, FiberState, Plugin, Root, Seams, Svc};
+use linn_services::agent::Agents;
+use linn_services::session::Sessions;
+
+use crate::builtins;
+
+/// A harness that runs: every built-in plugin is mounted, and so are those it was built with.
+///
+/// Dropping it begins its end but cannot wait for it; [`shutdown`](Harness::shutdown) does.
+///
+/// ```no_run
+/// use linn::Harness;
+/// use linn::services::agent::CreateAgent;
+///
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let harness = Harness::builder().workspace("/tmp/project").build().await?;
+/// let mut create = CreateAgent::new("main", "first-session");
+/// create.options.model = Some("replay:demo".into());
+/// let agent = harness.agents()?.create(harness.context(), create).await?;
+/// agent.agent().send("What is in this folder?")?;
+/// agent.agent().when_idle().await;
+/// harness.shutdown().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Harness {
+    root: Root,
+    fibers: Vec<Fiber>,
+}
+
+impl Harness {
+    /// A harness with the built-in plugins, to be changed before it is built.
+    pub fn builder() -> HarnessBuilder {
+        HarnessBuilder::default()
+    }
+
+    /// Where plugins, listeners and agents of the whole harness are registered.
+    pub fn context(&self) -> &Context {
+        self.root.context()
+    }
+
+    /// The agents.
+    ///
+    /// # Errors
+    ///
+    /// The plugin that provides them is not there.
+    pub fn agents(&self) -> Result<Svc<dyn Agents>, BusError> {
+        self.context().require::<dyn Agents>()
+    }
+
+    /// The sessions that live.
+    ///
+    /// # Errors
+    ///
+    /// The plugin that provides them is not there.
+    pub fn sessions(&self) -> Result<Svc<dyn Sessions>, BusError> {
+        self.context().require::<dyn Sessions>()
+    }
+
+    /// The mounted plugins, in their order.
+    pub fn plugins(&self) -> &[Fiber] {
+        &self.fibers
+    }
+
+    /// Ends everything and waits until it is quiet: agents stop and flush, children end, plugins go.
+    ///
+    /// Cancel safe: the end goes on without the waiter.
+    ///
+    /// # Errors
+    ///
+    /// What would not end is named; everything else is torn down all the same.
+    pub async fn shutdown(self) -> Result<(), DisposeError> {
+        self.root.fiber().dispose().await
+    }
+}
+
+/// Mounts one plugin.
+type Mount = Box<dyn FnOnce(&Context) -> Result<Fiber, BusError> + Send>;
+
+/// What is set about the harness as a whole.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Setup {
+    /// The folder that tools work in.
+    pub(crate) workspace: Option<PathBuf>,
+    /// Where sessions are kept; nowhere if not set.
+    pub(crate) sessions: Option<PathBuf>,
+}
+
+/// The plugins of a harness, in the order they are mounted.
+#[derive(Default)]
+pub(crate) struct Mounts {
+    order: Vec<&'static str>,
+    mounts: BTreeMap<&'static str, Mount>,
+}
+
+impl Mounts {
+    /// Puts a plugin at the end, or in the place of the one of its name.
+    pub(crate) fn put<P: Plugin>(&mut self, config: P::Config) {
+        if !self.mounts.contains_key(P::NAME) {
+            self.order.push(P::NAME);
+        }
+        self.mounts.insert(P::NAME, Box::new(move |ctx| ctx.mount::<P>(config).map(|it| (*it).clone())));
+    }
+}
+
+/// Builds a [`Harness`].
+#[must_use = "nothing is mounted before `build`"]
+#[derive(Default)]
+pub struct HarnessBuilder {
+    seams: Option<Seams>,
+    setup: Setup,
+    changes: Vec<Change>,
+}
+
+/// One change to the built-in plugins.
+enum Change {
+    Put(Box<dyn FnOnce(&mut Mounts) + Send>),
+    Without(String),
+}
+
+impl HarnessBuilder {
+    /// The folder that tools work in; without one there are no tools for files and commands.
+    pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.setup.workspace = Some(folder.into());
+        self
+    }
+
+    /// The folder that sessions are kept in; without one they live in memory alone.
+    pub fn sessions(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.setup.sessions = Some(folder.into());
+        self
+    }
+
+    /// Where tasks, time and chance come from; by default the tokio runtime that `build` runs on.
+    pub fn seams(mut self, seams: Seams) -> Self {
+        self.seams = Some(seams);
+        self
+    }
+
+    /// A plugin more; if there is one of its name, it takes that one's place.
+    pub fn plugin<P: Plugin>(mut self, config: P::Config) -> Self {
+        self.changes.push(Change::Put(Box::new(move |mounts| mounts.put::<P>(config))));
+        self
+    }
+
+    /// The harness without the plugin of this name.
+    pub fn without(mut self, name: &str) -> Self {
+        self.changes.push(Change::Without(name.to_owned()));
+        self
+    }
+
+    /// Mounts everything and waits until it runs.
+    ///
+    /// # Errors
+    ///
+    /// A plugin does not start, or waits for a service that nobody provides; all is torn down again then.
+    ///
+    /// # Panics
+    ///
+    /// Without [`seams`](Self::seams), outside of a tokio runtime.
+    pub async fn build(self) -> Result<Harness, BuildError> {
+        let mut mounts = Mounts::default();
+        builtins::put_all(&mut mounts, &self.setup);
+        for change in self.changes {
+            match change {
+                Change::Put(put) => put(&mut mounts),
+                Change::Without(name) => {
+                    let place = mounts.order.iter().position(|it| *it == name);
+                    let Some(place) = place else { return Err(BuildError::unknown(&name, &mounts.order)) };
+                    mounts.order.remove(place);
+                    mounts.mounts.remove(name.as_str());
+                }
+            }
+        }
+        let root = Root::new(self.seams.unwrap_or_else(linn_bus::TokioRuntime::seams));
+        match mount_all(&root, mounts).await {
+            Ok(fibers) => Ok(Harness { root, fibers }),
+            Err(error) => {
+                if let Err(left) = root.fiber().dispose().await {
+                    root.logger().error(left);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Mounts the plugins and waits until all of them run.
+async fn mount_all(root: &Root, mounts: Mounts) -> Result<Vec<Fiber>, BuildError> {
+    let Mounts { order, mut mounts } = mounts;
+    let mut fibers = Vec::with_capacity(order.len());
+    for name in order {
+        if let Some(mount) = mounts.remove(name) {
+            let fiber = mount(root).map_err(|source| BuildError::Plugin { plugin: name.to_owned(), source })?;
+            fibers.push(fiber);
+        }
+    }
+    for fiber in &fibers {
+        let plugin = || fiber.name().to_owned();
+        match fiber.settled().await.map_err(|source| BuildError::Plugin { plugin: plugin(), source })? {
+            FiberState::Pending => {
+                let waits_for: Vec<_> = fiber.waits_for().iter().map(ToString::to_string).collect();
+                return Err(BuildError::Waits { plugin: plugin(), waits_for: waits_for.join(", ") });
+            }
+            _ => fiber.running().await.map_err(|source| BuildError::Plugin { plugin: plugin(), source })?,
+        }
+    }
+    Ok(fibers)
+}
+
+/// Why a harness was not built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A plugin did not start.
+    #[error("plugin `{plugin}` does not start")]
+    Plugin {
+        /// The plugin.
+        plugin: String,
+        /// Why.
+        #[source]
+        source: BusError,
+    },
+    /// A plugin waits for what does not come.
+    #[error("plugin `{plugin}` waits: {waits_for}")]
+    Waits {
+        /// The plugin.
+        plugin: String,
+        /// For what.
+        waits_for: String,
+    },
+    /// There is no plugin to leave out.
+    #[error("there is no plugin `{name}` to leave out; there are: {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+}
+
+impl BuildError {
+    fn unknown(name: &str, known: &[&'static str]) -> Self {
+        Self::Unknown { name: name.to_owned(), known: known.join(", ") }
+    }
+
+    /// Stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Plugin { source, .. } => source.code(),
+            Self::Waits { .. } => "PLUGIN_WAITS",
+            Self::Unknown { .. } => "UNKNOWN_PLUGIN",
+        }
+    }
+}

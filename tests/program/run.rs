@@ -1,0 +1,158 @@
+//! `linn run`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, calls, says, stderr, stdout};
+
+#[test]
+fn a_turn_that_is_done_ends_with_0_and_shows_the_answer() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("Hello there.")]);
+    let output = stage.run("hi", &model, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Hello there."));
+}
+
+#[test]
+fn a_call_that_nobody_can_be_asked_about_does_not_run_and_ends_with_3() {
+    let stage = Stage::new();
+    let call = calls("c", "write_file", &json!({ "path": "new.txt", "content": "x" }));
+    let model = stage.recording("r", &[call, says("I could not.")]);
+    let output = stage.run("write", &model, &[]);
+    assert_eq!(output.status.code(), Some(3), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("no approval channel is available"), "{}", stdout(&output));
+    assert!(!stage.path("work/new.txt").exists());
+}
+
+#[test]
+fn with_approve_never_the_same_call_runs() {
+    let stage = Stage::new();
+    let call = calls("c", "write_file", &json!({ "path": "new.txt", "content": "x" }));
+    let model = stage.recording("r", &[call, says("Written.")]);
+    let output = stage.run("write", &model, &["--approve", "never"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(std::fs::read(stage.path("work/new.txt")).unwrap(), b"x");
+}
+
+#[test]
+fn a_turn_that_fails_ends_with_1_and_says_why() {
+    let stage = Stage::new();
+    let call = calls("c", "list_dir", &json!({ "path": "." }));
+    let model = stage.recording("r", &[call]);
+    let output = stage.run("look", &model, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("✗"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_model_that_nobody_knows_and_a_recording_that_is_not_there_are_errors_by_name() {
+    let stage = Stage::new();
+    for (model, named) in [("gpt-0", "gpt-0"), ("replay:nothing-here.jsonl", "nothing-here.jsonl")] {
+        let output = stage.run("hi", model, &[]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stdout(&output).contains(named), "{}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn wrong_use_ends_with_2() {
+    let stage = Stage::new();
+    assert_eq!(stage.linn(&["run"]).status.code(), Some(2));
+    assert_eq!(stage.linn(&["rnu", "x"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_event_stream_is_one_object_a_line_and_tells_the_whole_turn() {
+    let stage = Stage::new();
+    let call = calls("c", "list_dir", &json!({ "path": "." }));
+    let model = stage.recording("r", &[call, says("Empty.")]);
+    let output = stage.run("look", &model, &["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let shown = stdout(&output);
+    let events: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|it| it["event"].as_str().unwrap()).collect();
+    for name in [
+        "session/created",
+        "agent/created",
+        "agent/session-start",
+        "agent/queued",
+        "agent/status",
+        "agent/prompt-submit",
+        "system-prompt/assemble",
+        "agent/pre-step",
+        "agent/request",
+        "llm/stream",
+        "agent/step-result",
+        "tools/amend",
+        "tools/pre-execute",
+        "tools/execute",
+        "tools/post-execute",
+        "tools/result",
+        "agent/turn-continuation",
+        "agent/turn-stop",
+        "session/flush",
+        "agent/disposed",
+    ] {
+        assert!(names.contains(&name), "{name} is missing in {names:?}");
+    }
+    let kinds = |it: &Value| it["data"]["record"]["type"].as_str().map(str::to_owned);
+    let logged: Vec<String> = events.iter().filter(|it| it["event"] == "session/event").filter_map(kinds).collect();
+    assert_eq!(logged.first().unwrap(), "turn/start");
+    assert!(logged.contains(&"turn/end".to_owned()), "{logged:?}");
+}
+
+#[test]
+fn ctrl_c_ends_the_turn_with_4_and_the_session_can_be_resumed() {
+    let stage = Stage::new();
+    let slow = vec![
+        json!({ "request": {} }),
+        json!({ "chunk": { "type": "text-delta", "index": 0, "text": "Once upon a time" } }),
+        json!({ "after_ms": 600_000, "chunk": { "type": "finish", "reason": { "kind": "stop" } } }),
+    ];
+    let model = stage.recording("slow", &[slow]);
+    let arguments = stage.run_arguments("tell me a story", &model, &[]);
+    let mut command = stage.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("Once upon a time") {
+        let mut piece = [0; 256];
+        let n = out.read(&mut piece).unwrap();
+        assert!(n > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&piece[..n]);
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    out.read_to_end(&mut seen).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    let seen = String::from_utf8(seen).unwrap();
+    assert!(seen.contains("aborted: interrupted"), "{seen}");
+
+    let session = seen.rsplit("--resume ").next().unwrap().split_whitespace().next().unwrap().to_owned();
+    let model = stage.recording("next", &[says("Where were we?")]);
+    let output = stage.run("go on", &model, &["--resume", &session]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("Where were we?"));
+}
+
+#[test]
+fn r132_an_output_that_is_closed_ends_the_turn_quietly() {
+    let stage = Stage::new();
+    let mut long = vec![json!({ "request": {} })];
+    let line = json!({ "chunk": { "type": "text-delta", "index": 0, "text": "line after line\n" } });
+    long.extend(std::iter::repeat_n(line, 20_000));
+    long.push(json!({ "chunk": { "type": "finish", "reason": { "kind": "stop" } } }));
+    let model = stage.recording("long", &[long]);
+    let arguments = stage.run_arguments("go", &model, &[]);
+    let mut command = stage.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("panic"), "{}", stderr(&output));
+    let kept = stage.linn(&["sessions", "--sessions", stage.path("sessions").to_str().unwrap()]);
+    assert!(stdout(&kept).contains("go"), "{}", stdout(&kept));
+}
