@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use linn_bus::{
-    BoxFuture, BusError, Context, EffectHandle, Fault, ListenerError, ListenerErrors, ServiceError, service,
+    BoxFuture, BusError, Context, Disposing, EffectHandle, Fault, ListenerError, ListenerErrors, ServiceError, service,
 };
 
 use crate::agent::{Agent, AgentFactory, AgentOptions};
@@ -110,11 +110,12 @@ impl AgentHandle {
         &self.agent
     }
 
-    /// Ends the agent and waits until it is torn down. Further calls wait for the same end.
+    /// Ends the agent; it begins at once. Awaiting what it returns waits until the agent is torn down; all calls wait for
+    /// the same end.
     ///
     /// Cancel safe: the end goes on without the waiter.
-    pub async fn dispose(&self) {
-        self.handle.dispose().await;
+    pub fn dispose(&self) -> Disposing {
+        self.handle.dispose()
     }
 }
 

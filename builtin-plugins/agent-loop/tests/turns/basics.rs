@@ -3,15 +3,15 @@
 use linn_bus::Fault;
 use linn_bus_test::run;
 use linn_services::agent::ContinuationDecision;
-use linn_services::events::{AgentPreStep, AgentRequest, AgentTurnContinuation, SystemPromptAssemble, ToolsAmend};
+use linn_services::events::{AgentPreStep, AgentRequest, AgentTurnContinuation, SystemPromptAssemble};
 use linn_services::model::{LlmCallConfig, Role, StreamChunk, TokenUsage};
 use linn_services::prompt::{PromptAssembly, Section};
 use linn_services::session::{Fact, TurnEndReason};
-use linn_services::tools::{AmendDecision, ToolOutput};
+use linn_services::tools::ToolOutput;
 use linn_services_test::Reply;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Notes, World, echo, facts, from_plugin, log, results, say, text, tool};
+use crate::support::{World, echo, facts, from_plugin, log, results, say, text, tool};
 
 #[test]
 fn lp_01_a_turn_with_one_answer() {
@@ -231,7 +231,7 @@ fn lp_14_a_listener_before_the_step_adds_to_the_history() {
 fn lp_15_a_failing_listener_before_the_step_ends_the_turn() {
     run(async |root| {
         let world = World::new(root, [Reply::text("a")]).await;
-        let failing = world.root.on(|_: &AgentPreStep| Err(Fault::msg("boom").with_code("BOOM"))).unwrap();
+        let failing = world.root.on(|_: &AgentPreStep| Err::<(), _>(Fault::msg("boom").with_code("BOOM"))).unwrap();
         let agent = world.agent().await;
         say(&agent, "one").await;
         assert_eq!(log(&agent), ["turn/start", "user/message", "turn/end{error in step 1: BOOM}"]);
@@ -283,23 +283,15 @@ fn lp_31_arguments_reach_the_tools_as_they_were_written() {
             .and_raw_call("c3", "echo", "[1]");
         let world = World::new(root, [calls, Reply::text("done")]).await;
         world.tools.register(&world.root, echo()).unwrap();
-        let notes = Notes::default();
-        let seen = notes.clone();
-        world
-            .root
-            .first()
-            .on(move |e: &ToolsAmend| {
-                seen.add(format!("{}", e.arguments()));
-                AmendDecision::Proceed
-            })
-            .unwrap();
         let agent = world.agent().await;
         say(&agent, "hi").await;
-        assert_eq!(notes.lines(), ["\"not json\"", "{}", "[1]"]);
         let raw = facts(&agent, |it| if let Fact::ToolCall(it) = it { Some(it.arguments.clone()) } else { None });
         assert_eq!(raw, ["not json", "", "[1]"]);
-        assert_eq!(results(&agent).len(), 3);
-        let _: Value = json!(null);
+        // What is no object is refused by the tools in words, not by the loop; nothing at all is an empty object.
+        let results = results(&agent);
+        assert!(results[0].starts_with("c1 failed") && results[0].contains("JSON"), "{results:?}");
+        assert_eq!(results[1], "c2 ");
+        assert!(results[2].starts_with("c3 failed"), "{results:?}");
     });
 }
 

@@ -2,4 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests unwrap as the tests do")]
 
 mod basics;
+mod cancel;
+mod ends;
+mod inbox;
+mod lives;
+mod seams;
+mod side_by_side;
 mod support;

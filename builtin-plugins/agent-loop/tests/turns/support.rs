@@ -8,6 +8,7 @@ use linn_services::agent::{Agent, AgentHandle, AgentOptions, Agents, AgentsPlugi
 use linn_services::llm::{Llm, LlmPlugin};
 use linn_services::model::{ContentBlock, HookContext, MessageSource, text_of};
 use linn_services::prompt::{SystemPrompt, SystemPromptConfig, SystemPromptPlugin};
+use linn_services::session::invariants::LogChecker;
 use linn_services::session::{Fact, Sessions, SessionsPlugin};
 use linn_services::tools::{Tool, ToolExecution, ToolFailure, ToolOutput, Tools};
 use linn_services_test::{Gate, Reply, ScriptedModel, log_of, request_of};
@@ -20,7 +21,6 @@ pub(crate) struct World {
     pub(crate) sessions: Svc<dyn Sessions>,
     pub(crate) tools: Svc<dyn Tools>,
     pub(crate) prompt: Svc<dyn SystemPrompt>,
-    pub(crate) llm: Svc<dyn Llm>,
     pub(crate) the_loop: Mounted<AgentLoopPlugin>,
 }
 
@@ -44,7 +44,7 @@ impl World {
         llm.register(&root, vec!["m1".into(), "m2".into()], Arc::new(model.clone())).unwrap();
         let (agents, sessions) = (root.get().unwrap(), root.get().unwrap());
         let (tools, prompt) = (root.get().unwrap(), root.get().unwrap());
-        Self { model, agents, sessions, tools, prompt, llm, the_loop, root }
+        Self { model, agents, sessions, tools, prompt, the_loop, root }
     }
 
     /// An agent `a` with the session `s` and the model `m1`.
@@ -75,8 +75,12 @@ pub(crate) async fn say(agent: &Agent, text: &str) {
     agent.when_idle().await;
 }
 
-/// The log of a session without what is there in each: for comparisons of what a turn did.
+/// The log of an agent in short, which has to be a sound one.
 pub(crate) fn log(agent: &Agent) -> Vec<String> {
+    let mut checker = LogChecker::default();
+    for record in agent.session().records_from(0) {
+        checker.take(&record).unwrap();
+    }
     log_of(agent.session())
 }
 
