@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use linn_bus::Listener;
 use linn_services::agent::{Agent, AgentStatus, Prompt};
 use linn_services::events::SessionEvent;
 use linn_services::model::Message;
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::driver::Driver;
 use crate::halt::{Halt, LoopError, race};
-use crate::inbox::{Batch, Ended};
+use crate::inbox::{Batch, Ended, News};
 use crate::turn::Turn;
 
 /// One loop of one agent, with what it keeps from turn to turn.
@@ -27,42 +28,61 @@ pub(crate) struct Loop {
 /// Runs until the agent is disposed.
 pub(crate) async fn drive(driver: &Arc<Driver>, agent: Agent) {
     let mut it = Loop { driver: driver.clone(), agent, prefix: None, is_anchored: false };
-    it.begin().await;
-    while driver.inbox.wake_up().await {
-        driver.tell_status(&it.agent, AgentStatus::Running);
-        // A listener may have cancelled what was queued: then there is no batch.
-        while let Some(batch) = driver.inbox.next_batch() {
-            it.run_turn(batch).await;
+    let heard = it.hear_ends_of_turns();
+    it.close_left_open().await;
+    loop {
+        match driver.inbox.wake_up().await {
+            News::Prompts => it.work().await,
+            News::Unflushed(turn) => driver.flush(&it.agent, turn).await,
+            News::Over => break,
         }
-        if driver.inbox.status() != AgentStatus::Disposed {
-            driver.tell_status(&it.agent, AgentStatus::Idle);
-        }
+    }
+    // The agent may live on with another loop.
+    if let Some(heard) = heard {
+        heard.dispose();
     }
 }
 
 impl Loop {
-    async fn begin(&mut self) {
+    /// Runs turns until nothing waits any more.
+    async fn work(&mut self) {
+        let driver = self.driver.clone();
+        driver.tell_status(&self.agent, AgentStatus::Running);
+        // A listener may have cancelled what was queued: then there is no batch.
+        while let Some(batch) = driver.inbox.next_batch() {
+            self.run_turn(batch).await;
+        }
+        if driver.inbox.status() != AgentStatus::Disposed {
+            driver.tell_status(&self.agent, AgentStatus::Idle);
+        }
+    }
+
+    /// Hears when somebody else closes a turn, for a prompt that waits for that.
+    fn hear_ends_of_turns(&self) -> Option<Listener> {
         let driver = self.driver.clone();
         let heard = self.agent.context().on(move |event: &SessionEvent| {
             if matches!(event.record.fact, Fact::TurnEnd(_)) {
                 driver.turn_closed.notify_one();
             }
         });
-        if let Err(error) = heard {
-            self.warn(&format!("ends of turns are not heard: {error}"));
+        heard.inspect_err(|error| self.warn(&format!("ends of turns are not heard: {error}"))).ok()
+    }
+
+    /// Closes the turn that the log began with and nobody runs any more.
+    async fn close_left_open(&self) {
+        if !self.driver.was_left_open {
+            return;
         }
-        if self.driver.was_left_open {
-            self.driver.gate.enter().await;
-            let session = self.agent.session();
-            let turns = session.turns();
-            if let Some(step) = turns.open_step {
-                self.note(session.append(StepEnd { turn: turns.last_turn, step }));
-            }
-            if turns.is_open {
-                self.note(session.append(TurnEnd { turn: turns.last_turn, reason: TurnEndReason::Interrupted }));
-            }
-            self.driver.leave_gate(&self.agent);
+        self.driver.gate.enter().await;
+        let session = self.agent.session();
+        let turns = session.turns();
+        if let Some(step) = turns.open_step {
+            self.note(session.append(StepEnd { turn: turns.last_turn, step }));
         }
+        if turns.is_open {
+            self.note(session.append(TurnEnd { turn: turns.last_turn, reason: TurnEndReason::Interrupted }));
+        }
+        self.driver.leave_gate(&self.agent);
     }
 
     async fn run_turn(&mut self, batch: Batch) {

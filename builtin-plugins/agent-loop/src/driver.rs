@@ -64,6 +64,7 @@ impl Driver {
 
     /// Has the session written down. What fails is told; the turn stands.
     pub(crate) async fn flush(&self, agent: &Agent, turn: u32) {
+        self.inbox.forget_unflushed();
         let flushed = match self.seams.sessions().await {
             Ok(sessions) => sessions.flush(agent.session()).await.map_err(LoopError::Flush),
             Err(error) => Err(error),
@@ -74,7 +75,7 @@ impl Driver {
     }
 
     /// Logs context: into the turn that is open, or in a turn of its own. The gate is held.
-    fn log_context(self: &Arc<Self>, agent: &Agent, context: HookContext) -> Result<(), AppendError> {
+    fn log_context(&self, agent: &Agent, context: HookContext) -> Result<(), AppendError> {
         let session = agent.session();
         let HookContext { content, source } = context;
         if session.turns().is_open {
@@ -84,14 +85,12 @@ impl Driver {
         let opened = session.append(TurnStart { turn, trigger: TurnTrigger::Injection { source: source.clone() } });
         let said = opened.and_then(|_| session.say(ContextMessage { content, source }));
         let closed = session.append(TurnEnd { turn, reason: TurnEndReason::Completed });
-        let (driver, flushed) = (self.clone(), agent.clone());
-        // Without a fiber there is nobody left to keep the session either.
-        let _ = agent.context().spawn(async move { driver.flush(&flushed, turn).await });
+        self.inbox.note_unflushed(turn);
         said.and(closed).map(drop)
     }
 
     /// Gives the gate free.
-    pub(crate) fn leave_gate(self: &Arc<Self>, agent: &Agent) {
+    pub(crate) fn leave_gate(&self, agent: &Agent) {
         self.gate.leave(|context| {
             if let Err(error) = self.log_context(agent, context) {
                 self.seams.ctx.logger().error(format_args!("context for agent `{}`: {error}", agent.id()));

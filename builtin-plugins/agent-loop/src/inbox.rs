@@ -30,6 +30,19 @@ struct State {
     turn: CancellationToken,
     /// Cancelled when the loop comes to rest, then another one.
     settled: CancellationToken,
+    /// The last turn that was logged outside of the loop and not flushed.
+    unflushed: Option<u32>,
+}
+
+/// What the loop wakes up for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Prompts wait, and the loop is busy from now on.
+    Prompts,
+    /// This turn was logged outside of the loop and shall be flushed.
+    Unflushed(u32),
+    /// The agent is disposed.
+    Over,
 }
 
 /// What a turn begins with.
@@ -64,6 +77,7 @@ impl Inbox {
             cancelled: None,
             turn: life.child_token(),
             settled: CancellationToken::new(),
+            unflushed: None,
         };
         Self { state: Mutex::new(state), news: Notify::new(), life }
     }
@@ -134,21 +148,35 @@ impl Inbox {
         state.cancelled.clone().map(Ended::Cancelled)
     }
 
-    /// Waits for a prompt and becomes busy; `false` if the agent is disposed.
-    pub(crate) async fn wake_up(&self) -> bool {
+    /// Waits for something to do. A turn flushes what was logged before it too, so prompts come first.
+    pub(crate) async fn wake_up(&self) -> News {
         loop {
             {
                 let mut state = self.state();
-                if state.is_disposed {
-                    return false;
-                }
-                if !state.queued.is_empty() {
+                if !state.is_disposed && !state.queued.is_empty() {
                     state.is_busy = true;
-                    return true;
+                    return News::Prompts;
+                }
+                if let Some(turn) = state.unflushed.take() {
+                    return News::Unflushed(turn);
+                }
+                if state.is_disposed {
+                    return News::Over;
                 }
             }
             self.news.notified().await;
         }
+    }
+
+    /// Has the loop flush a turn that was logged outside of it, as soon as it has nothing else to do.
+    pub(crate) fn note_unflushed(&self, turn: u32) {
+        self.state().unflushed = Some(turn);
+        self.news.notify_one();
+    }
+
+    /// Everything that was logged so far is being flushed.
+    pub(crate) fn forget_unflushed(&self) {
+        self.state().unflushed = None;
     }
 
     /// All prompts that wait, for the next turn. With none the loop is at rest again, and who waits for that is let go.

@@ -3,6 +3,8 @@
 
 mod birth;
 mod death;
+mod factories;
 mod many;
+mod request;
 mod resume;
 mod support;

@@ -10,7 +10,7 @@ use linn_services::events::{
 };
 use linn_services::model::MessageSource;
 use linn_services::session::{CompactStart, Fact, TurnEnd, TurnEndReason, TurnStart, TurnTrigger};
-use linn_services_test::{Gate, Reply};
+use linn_services_test::{Gate, Reply, log_of};
 use proptest::prelude::*;
 
 use crate::support::{Notes, World, facts, from_plugin, log, say, text, waiting};
@@ -377,4 +377,28 @@ proptest! {
         prop_assert_eq!(seen, sent);
         prop_assert!(turns.is_sorted_by(|a, b| a < b));
     }
+}
+
+#[test]
+fn context_while_idle_is_flushed_without_holding_up_a_prompt() {
+    run(async |root| {
+        let world = World::new(root, [Reply::text("x")]).await;
+        let handle = world.make("a").await;
+        let notes = Notes::default();
+        let told = notes.clone();
+        let flushing = listener!(async move |e: &SessionFlush| told.add(log_of(&e.session).pop().unwrap()));
+        world.root.on(flushing).unwrap();
+        handle.agent().inject(from_plugin("it rains")).unwrap();
+        assert_eq!(notes.lines(), Vec::<String>::new());
+        world.root.sleep(std::time::Duration::from_secs(1)).await.unwrap();
+        assert_eq!(notes.lines(), ["turn/end{completed}"]);
+        // With a prompt behind it the flush of its turn is for both.
+        handle.agent().inject(from_plugin("it pours")).unwrap();
+        say(handle.agent(), "hi").await;
+        assert_eq!(notes.lines().len(), 2);
+        // And an agent that goes at once has it flushed all the same.
+        handle.agent().inject(from_plugin("it stopped")).unwrap();
+        handle.dispose().await;
+        assert_eq!(notes.lines().len(), 3);
+    });
 }
