@@ -95,15 +95,20 @@ fn covers(rule: &Rule, unit: &Unit) -> bool {
 
 /// The deny rule that holds, if one does.
 fn denying<'a>(subject: &Subject, deny: &'a [Rule], allow: &[Rule]) -> Option<&'a Rule> {
-    deny.iter().filter(|it| is_meant(it, subject)).find(|denied| {
-        let narrowness = literal_prefix(&denied.pattern).chars().count();
-        let is_beaten = |unit: &Unit| allow.iter().any(|it| covers(it, unit) && width(it) >= narrowness);
-        let met: Vec<&Unit> = subject.units.iter().filter(|unit| is_meant_by(denied, unit)).collect();
-        let exactly = is_exactly_covered(subject, allow);
-        !exactly
-            && (met.is_empty() || !met.into_iter().all(is_beaten))
-            && !(denied.is_for_all() && is_covered(subject, allow))
-    })
+    if is_exactly_covered(subject, allow) {
+        return None;
+    }
+    deny.iter().filter(|it| is_meant(it, subject)).find(|denied| !is_beaten(denied, subject, allow))
+}
+
+/// Whether rules that allow, each at least as narrow, let pass all that a deny rule means of a call.
+fn is_beaten(denied: &Rule, subject: &Subject, allow: &[Rule]) -> bool {
+    if denied.is_for_all() {
+        return is_covered(subject, allow);
+    }
+    let mut met = subject.units.iter().filter(|unit| is_meant_by(denied, unit)).peekable();
+    // What fits the line as a whole and nothing in it is beaten by no rule for a part.
+    met.peek().is_some() && met.all(|unit| allow.iter().any(|it| covers(it, unit) && width(it) >= width(denied)))
 }
 
 /// How narrow a rule is: how much a call has to begin with.
