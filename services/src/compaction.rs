@@ -1,6 +1,8 @@
 //! Compaction: an older part of the history gives way to a summary.
 
 use linn_bus::{ServiceError, service};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
@@ -9,14 +11,17 @@ use crate::session::AppendError;
 /// Makes room in the window of a model.
 #[service("compaction")]
 pub trait Compaction {
-    /// Compacts the history of an agent now; `None` if there is nothing that could go.
+    /// Compacts the history of an agent; `None` if there is nothing that could go.
     ///
-    /// Needs an open turn, or opens one of its own while the agent is idle. Dropping the future leaves the history as it
-    /// was.
+    /// While the agent is idle it opens a turn of its own. What a human asks for while a turn runs happens when that is over;
+    /// the other triggers are for the loop, between two steps. Dropping the future leaves the history as it was.
     async fn compact(&self, request: CompactRequest) -> Result<Option<Compacted>, CompactionError>;
 
     /// The tokens that the next request of an agent would take, by estimate.
     fn estimate(&self, agent: &Agent) -> Result<u64, CompactionError>;
+
+    /// The window of the model that an agent asks, and how far it may be filled.
+    fn budget(&self, agent: &Agent) -> Result<ContextBudget, CompactionError>;
 }
 
 /// A compaction asked for.
@@ -32,23 +37,45 @@ pub struct CompactRequest {
     pub signal: CancellationToken,
 }
 
+/// The window of a model, in tokens, and how far it may be filled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextBudget {
+    /// The window.
+    pub context_window: u64,
+    /// From here on old tool results are cut.
+    pub digest_tokens: u64,
+    /// From here on the history is compacted.
+    pub threshold_tokens: u64,
+    /// No request takes more.
+    pub hard_limit_tokens: u64,
+    /// What is kept free for the answer.
+    pub reserve_tokens: u64,
+    /// What is kept free because the estimate may be wrong.
+    pub safety_tokens: u64,
+}
+
 /// Why a history is compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CompactTrigger {
     /// A human asked for it.
     Manual,
     /// It comes near the size of the window.
     Threshold,
+    /// The same, and nobody has spoken for so long that no endpoint has it cached any more.
+    IdleThreshold,
     /// The endpoint said that it is too long.
     ContextLength,
 }
 
 /// What a compaction came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compacted {
     /// The summary.
     pub summary: String,
+    /// What of the history is worth keeping beyond the session, in sentences.
+    pub facts: Vec<String>,
     /// Tokens of the request before, by estimate.
     pub tokens_before: u64,
     /// Tokens of the request after, by estimate.
@@ -77,8 +104,20 @@ pub enum CompactionError {
         shadowed_tokens: u64,
     },
     /// Nothing more can go, and it is still too much.
-    #[error("{0}")]
-    CannotShrink(String),
+    #[error(
+        "the context is too large for the model: about {tokens} tokens, and {limit} fit; the largest part is {largest} with \
+         about {largest_tokens}; make that smaller, or choose a model with a larger window"
+    )]
+    CannotShrink {
+        /// Tokens of the request.
+        tokens: u64,
+        /// Tokens that fit.
+        limit: u64,
+        /// The largest part, in words.
+        largest: String,
+        /// Its tokens.
+        largest_tokens: u64,
+    },
     /// The log did not take it.
     #[error("the compaction was not logged")]
     Log(#[from] AppendError),
@@ -95,7 +134,7 @@ impl CompactionError {
             Self::Region(_) => "COMPACTION_REGION",
             Self::Summary(_) => "COMPACTION_SUMMARY",
             Self::NotSmaller { .. } => "COMPACTION_NOT_SMALLER",
-            Self::CannotShrink(_) => "CONTEXT_CANNOT_SHRINK",
+            Self::CannotShrink { .. } => "CONTEXT_CANNOT_SHRINK",
             Self::Log(error) => error.code(),
             Self::Service(error) => error.code(),
         }

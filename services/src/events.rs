@@ -3,6 +3,7 @@
 mod agent;
 mod approval;
 mod commands;
+mod compaction;
 mod fs;
 mod interaction;
 mod llm;
@@ -19,6 +20,7 @@ pub use agent::{
 };
 pub use approval::{ApprovalChanged, ApprovalRequest};
 pub use commands::CommandsChange;
+pub use compaction::{CompactionDigest, CompactionEnd, CompactionFailed, CompactionStart};
 pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::LlmStream;

@@ -7,4 +7,4 @@ mod stream;
 
 pub use assembler::{Answer, Assembler, MAX_ANSWER_BYTES, MAX_ARGUMENTS_BYTES};
 pub use provider::LlmPlugin;
-pub use registry::{Adapter, ChunkStream, Llm, LlmError};
+pub use registry::{Adapter, CONTEXT_LENGTH, ChunkStream, Llm, LlmError};

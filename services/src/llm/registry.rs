@@ -58,6 +58,9 @@ pub trait Adapter: Send + Sync + 'static {
     fn stream(&self, request: Arc<GenerateRequest>) -> BoxFuture<'static, Result<ChunkStream, LlmError>>;
 }
 
+/// Code of a call whose request is longer than the window of the model.
+pub const CONTEXT_LENGTH: &str = "CONTEXT_LENGTH";
+
 /// Why a model did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -82,6 +85,16 @@ impl LlmError {
     /// The call was ended by its signal.
     pub fn aborted() -> Self {
         Self::new("ABORTED", "the call was aborted")
+    }
+
+    /// The request is longer than the window of the model: what adapters make of the words of their endpoint.
+    pub fn context_length(message: impl Into<String>) -> Self {
+        Self::new(CONTEXT_LENGTH, message)
+    }
+
+    /// Whether the request was longer than the window of the model.
+    pub fn is_context_length(&self) -> bool {
+        self.code.as_deref() == Some(CONTEXT_LENGTH)
     }
 
     /// The same, worth another try.

@@ -177,6 +177,11 @@ impl Session {
         Surface::replay(&self.state().records, len).map(|it| it.messages()).unwrap_or_default()
     }
 
+    /// The surface with what the model sees of each record, which is nothing for an answer without content.
+    pub fn surface_messages(&self) -> Vec<(u64, Option<Arc<Message>>)> {
+        self.state().surface.nodes()
+    }
+
     /// What stands in front of the history, as the log tells it.
     pub fn request_header(&self) -> Option<Arc<EpochHeader>> {
         self.state().headers.current()

@@ -136,6 +136,11 @@ impl Surface {
         self.nodes.iter().map(|it| it.seq).collect()
     }
 
+    /// The places with what the model sees of each.
+    pub(crate) fn nodes(&self) -> Vec<(u64, Option<Arc<Message>>)> {
+        self.nodes.iter().map(|it| (it.seq, it.message.clone())).collect()
+    }
+
     /// The history as the model sees it.
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
         self.nodes.iter().filter_map(|it| it.message.clone()).collect()
