@@ -1,0 +1,139 @@
+//! How many tokens a request takes, by estimate.
+
+use std::sync::Arc;
+
+use linn_services::agent::Agent;
+use linn_services::model::{ContentBlock, Message, TokenUsage, ToolSchema};
+use linn_services::session::{Fact, SurfaceOp};
+
+/// Tokens of a message beside its content.
+const MESSAGE_TOKENS: u64 = 8;
+
+/// Tokens of a picture.
+const IMAGE_TOKENS: u64 = 768;
+
+/// Estimates tokens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Estimator {
+    pub(crate) chars_per_token: u64,
+}
+
+impl Estimator {
+    pub(crate) fn text(self, text: &str) -> u64 {
+        (text.chars().count() as u64).div_ceil(self.chars_per_token)
+    }
+
+    fn block(self, block: &ContentBlock) -> u64 {
+        match block {
+            ContentBlock::Text { text } | ContentBlock::Reasoning { text, .. } => self.text(text),
+            ContentBlock::ToolCall { name, arguments, .. } => self.text(name.as_str()) + self.text(arguments),
+            ContentBlock::ToolResult { content, .. } => content.iter().map(|it| self.block(it)).sum(),
+            ContentBlock::Image { .. } => IMAGE_TOKENS,
+            other => serde_json::to_string(other).map_or(0, |it| self.text(&it)),
+        }
+    }
+
+    pub(crate) fn message(self, message: &Message) -> u64 {
+        MESSAGE_TOKENS + message.content.iter().map(|it| self.block(it)).sum::<u64>()
+    }
+
+    fn tools(self, tools: &[ToolSchema]) -> u64 {
+        serde_json::to_string(tools).map_or(0, |it| if tools.is_empty() { 0 } else { self.text(&it) })
+    }
+}
+
+/// What stands in front of the history, in tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Fixed {
+    pub(crate) system: u64,
+    pub(crate) tools: u64,
+    pub(crate) prefix: u64,
+}
+
+impl Fixed {
+    pub(crate) fn total(self) -> u64 {
+        self.system + self.tools + self.prefix
+    }
+}
+
+/// A place on the surface.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) seq: u64,
+    pub(crate) message: Option<Arc<Message>>,
+    pub(crate) tokens: u64,
+}
+
+/// The next request of an agent, in parts.
+#[derive(Debug, Clone)]
+pub(crate) struct Measure {
+    pub(crate) fixed: Fixed,
+    pub(crate) nodes: Vec<Node>,
+    /// Tokens of all of it; by what the endpoint counted last, where that can be used.
+    pub(crate) total: u64,
+}
+
+/// What the loop is about to send in front of the history.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Front<'a> {
+    pub(crate) system: &'a str,
+    pub(crate) prefix: &'a [Message],
+}
+
+impl Measure {
+    /// Measures the next request. Without a front it is the one of the request before.
+    pub(crate) fn of(agent: &Agent, front: Option<Front<'_>>, estimator: Estimator) -> Self {
+        let session = agent.session();
+        let header = session.request_header();
+        let (system, prefix) = match (&front, &header) {
+            (Some(front), _) => (front.system, front.prefix),
+            (None, Some(header)) => {
+                (header.system.as_deref().unwrap_or_default(), header.message_prefix.as_deref().unwrap_or_default())
+            }
+            (None, None) => ("", &[][..]),
+        };
+        let tools = header.as_ref().and_then(|it| it.tools.as_deref()).unwrap_or_default();
+        let fixed = Fixed {
+            system: estimator.text(system),
+            tools: estimator.tools(tools),
+            prefix: prefix.iter().map(|it| estimator.message(it)).sum(),
+        };
+        let nodes: Vec<_> = session
+            .surface_messages()
+            .into_iter()
+            .map(|(seq, message)| {
+                let tokens = message.as_deref().map_or(0, |it| estimator.message(it));
+                Node { seq, message, tokens }
+            })
+            .collect();
+        let counted = counted_last(agent)
+            .map(|(seq, tokens)| tokens + nodes.iter().filter(|it| it.seq > seq).map(|it| it.tokens).sum::<u64>());
+        let sum = fixed.total() + nodes.iter().map(|it| it.tokens).sum::<u64>();
+        Self { fixed, nodes, total: counted.unwrap_or(sum) }
+    }
+}
+
+/// What the endpoint counted for the last answer and everything before it, with the record of the answer. Not if the history
+/// was changed behind it.
+fn counted_last(agent: &Agent) -> Option<(u64, u64)> {
+    enum Last {
+        Counted(u64, TokenUsage),
+        Changed,
+    }
+    let last = agent.session().find_last(|record| {
+        if let Some(surface) = &record.surface
+            && surface.op != SurfaceOp::Append
+        {
+            return Some(Last::Changed);
+        }
+        match &record.fact {
+            Fact::SessionRewind(_) => Some(Last::Changed),
+            Fact::AssistantMessage(it) => it.usage.map(|usage| Last::Counted(record.seq, usage)),
+            _ => None,
+        }
+    });
+    let Some(Last::Counted(seq, usage)) = last else { return None };
+    let read = usage.input_tokens + usage.cache_read_tokens.unwrap_or(0) + usage.cache_write_tokens.unwrap_or(0);
+    // Some endpoints count nothing.
+    (read > 0).then(|| (seq, read + usage.output_tokens))
+}
