@@ -10,12 +10,15 @@ use tokio_util::sync::CancellationToken;
 use crate::interaction::Password;
 use crate::tools::ToolFailure;
 
-/// Runs commands: each in a process group of its own, gone with all its descendants when the call ends early.
+/// Runs commands: each in a session of its own, gone with all its descendants when the call ends early.
 #[service("shell")]
 pub trait Shell {
-    /// Runs a command to its end, its time limit or its signal, whichever comes first.
+    /// Runs a command to its end, its time limit or its signal, whichever comes first. With the last two the command and
+    /// all it started are gone when this returns.
     ///
-    /// Dropping the future ends the whole group.
+    /// What a command that exits by itself leaves running is left alone, and ended when the provider goes.
+    ///
+    /// Dropping the future ends the command and all it started as well, without anybody waiting for it.
     async fn run(&self, command: ShellCommand) -> Result<ShellOutput, ShellError>;
 }
 
@@ -30,7 +33,8 @@ pub struct ShellCommand {
     pub env: BTreeMap<String, Option<String>>,
     /// Standard input; it is closed behind it.
     pub stdin: Vec<u8>,
-    /// A password to hand to `sudo`, once, before the input.
+    /// A password for `sudo`: it is asked for rights with it once, before anything else runs, and the command does not run
+    /// when it refuses. The command itself never sees the password.
     pub password: Option<Password>,
     /// How long it may take in all.
     pub timeout: Option<Duration>,
@@ -98,7 +102,7 @@ pub struct ShellOutput {
     pub stdout: Captured,
     /// What was kept of standard error.
     pub stderr: Captured,
-    /// Exit code, if it exited by itself.
+    /// Exit code, if it exited and nobody ended it.
     pub exit_code: Option<i32>,
     /// Signal that ended it.
     pub signal: Option<i32>,

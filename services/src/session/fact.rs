@@ -500,6 +500,9 @@ pub enum Overlay {
 pub struct Todo {
     /// What is to be done.
     pub content: String,
+    /// More about it, if there is more to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
     /// How far it is.
     pub status: TodoStatus,
 }
