@@ -4,6 +4,7 @@
 //! |---|---|
 //! | let a model answer from a script, and see what it was asked | [`ScriptedModel`], [`Reply`] |
 //! | hold a stream or a tool at a place until the test lets it go on | [`Gate`] |
+//! | give a tool an agent to work for | [`undriven_agent`] |
 //! | compare the log of a session in short | [`log_of`], [`summary`] |
 //! | compare what a model is shown, in short | [`request_of`], [`message`] |
 //!
@@ -11,11 +12,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod agent;
 mod gate;
 mod model;
 mod reply;
 mod short;
 
+pub use agent::undriven_agent;
 pub use gate::Gate;
 pub use model::ScriptedModel;
 pub use reply::Reply;
