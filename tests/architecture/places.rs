@@ -32,6 +32,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/files/src/system",
     "builtin-plugins/llm-replay/src/system",
     "builtin-plugins/session-store/src/system",
+    "builtin-plugins/shell/src/system",
     "bus/src/frames",
     "bus/src/seams",
     "config/src/system",
@@ -45,6 +46,7 @@ pub(crate) const SYSTEM_PATHS: &[&str] = &[
     "fastrand",
     "getrandom",
     "libc",
+    "process_wrap",
     "rand",
     "rustix",
     "std::env",
@@ -55,6 +57,7 @@ pub(crate) const SYSTEM_PATHS: &[&str] = &[
     "tokio::fs",
     "tokio::net",
     "tokio::process",
+    "tokio::signal",
 ];
 
 /// Paths below [`SYSTEM_PATHS`] that neither read nor change anything outside the program.
