@@ -2,9 +2,14 @@
 
 use linn_plugin_agent_loop::{AgentLoopPlugin, LoopConfig};
 use linn_plugin_approval::{ApprovalGateConfig, ApprovalGatePlugin};
+use linn_plugin_compaction::{CompactionConfig, CompactionPlugin};
 use linn_plugin_files::{FilesConfig, FilesPlugin};
+use linn_plugin_interaction::InteractionToolsPlugin;
 use linn_plugin_llm_replay::{ReplayConfig, ReplayPlugin};
 use linn_plugin_session_store::{SessionStoreConfig, SessionStorePlugin};
+use linn_plugin_shell::{ShellConfig, ShellPlugin};
+use linn_plugin_todo::TodoPlugin;
+use linn_plugin_tool_timeout::ToolTimeoutPlugin;
 use linn_services::agent::AgentsPlugin;
 use linn_services::approval::{ApprovalConfig, ApprovalPlugin};
 use linn_services::commands::CommandsPlugin;
@@ -36,8 +41,13 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
     }
     mounts.put::<ReplayPlugin>(ReplayConfig::default());
     mounts.put::<ApprovalGatePlugin>(ApprovalGateConfig::default());
+    mounts.put::<ToolTimeoutPlugin>(());
     mounts.put::<AgentLoopPlugin>(LoopConfig::default());
+    mounts.put::<CompactionPlugin>(CompactionConfig::default());
+    mounts.put::<InteractionToolsPlugin>(());
+    mounts.put::<TodoPlugin>(());
     if let Some(workspace) = &setup.workspace {
         mounts.put::<FilesPlugin>(FilesConfig::new(workspace));
+        mounts.put::<ShellPlugin>(ShellConfig { workspace: Some(workspace.clone()), ..ShellConfig::default() });
     }
 }

@@ -25,7 +25,12 @@ pub use linn_services as services;
 pub mod plugins {
     pub use linn_plugin_agent_loop as agent_loop;
     pub use linn_plugin_approval as approval;
+    pub use linn_plugin_compaction as compaction;
     pub use linn_plugin_files as files;
+    pub use linn_plugin_interaction as interaction;
     pub use linn_plugin_llm_replay as llm_replay;
     pub use linn_plugin_session_store as session_store;
+    pub use linn_plugin_shell as shell;
+    pub use linn_plugin_todo as todo;
+    pub use linn_plugin_tool_timeout as tool_timeout;
 }
