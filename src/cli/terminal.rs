@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use linn::bus::{BusError, Context};
 use linn::services::events::{ApprovalRequest, SessionEvent};
 use linn::services::ids::CallId;
-use linn::services::model::{StreamChunk, text_of};
+use linn::services::model::{MessageSource, StreamChunk, text_of};
 use linn::services::session::{Fact, RewindCause, TurnEndReason};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -157,6 +157,8 @@ impl Out {
                 StreamChunk::BlockEnd { .. } => self.break_line(),
                 _ => Ok(()),
             },
+            // A summary was shown when it was logged.
+            Fact::UserMessage(it) if it.source != MessageSource::User => Ok(()),
             Fact::UserMessage(it) => {
                 let text = text_of(&it.content);
                 let mut lines = text.lines();

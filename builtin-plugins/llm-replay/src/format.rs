@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use linn_services::llm::LlmError;
-use linn_services::model::{GenerateRequest, Message, StreamChunk, ToolSchema};
+use linn_services::model::{ContentBlock, GenerateRequest, Message, StreamChunk, ToolSchema};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{Difference, difference, difference_of_lists, digest};
@@ -105,7 +105,7 @@ impl RecordedRequest {
         let of_tools = || difference_of_lists("tools", self.tools.as_ref()?, &asked.tools);
         let of_words = || {
             let words = self.says.as_ref()?;
-            let last = asked.messages.last().map(|it| linn_services::model::text_of(&it.content)).unwrap_or_default();
+            let last = asked.messages.last().map(|it| words_of(&it.content)).unwrap_or_default();
             let place = "the text of the last message".to_owned();
             (!last.contains(words)).then(|| Difference {
                 place,
@@ -119,6 +119,16 @@ impl RecordedRequest {
         };
         of_model().or_else(of_messages).or_else(of_tools).or_else(of_words).or_else(of_digest)
     }
+}
+
+/// The text of a message, that of results included.
+fn words_of(content: &[ContentBlock]) -> String {
+    let words = |block: &ContentBlock| match block {
+        ContentBlock::Text { text } => text.clone(),
+        ContentBlock::ToolResult { content, .. } => words_of(content),
+        _ => String::new(),
+    };
+    content.iter().map(words).collect()
 }
 
 /// Any line of a recording; exactly one kind of it is there.
