@@ -1,5 +1,4 @@
 //! Verbs from many threads at once, on a runtime with threads of its own.
-#![expect(clippy::unwrap_used, reason = "helpers of tests unwrap as the tests do")]
 
 use std::sync::Arc;
 
