@@ -129,13 +129,13 @@ fn fs_03_who_decides_later_is_not_asked() {
     guarded(async |bench| {
         let n_asked = Arc::new(AtomicU32::new(0));
         let asked = n_asked.clone();
-        let late = bench.root.mount_fn("late", async move |ctx: Context, (): ()| -> Result<(), Fault> {
+        let late = bench.root.mount_fn("late", move |ctx: Context, (): ()| {
             let asked = asked.clone();
-            ctx.on(move |_: &FsWriteIntentRequest| {
+            let listener = ctx.on(move |_: &FsWriteIntentRequest| {
                 asked.fetch_add(1, Ordering::Relaxed);
                 FsWriteIntent::Unconditional
-            })?;
-            Ok(())
+            });
+            async move { listener.map(drop) }
         });
         late.unwrap().running().await.unwrap();
         bench.ok("write_file", write("1")).await;
