@@ -117,6 +117,8 @@ fn matcher_of(query: &FsSearch) -> Result<RegexMatcher, FsError> {
         .case_insensitive(query.is_case_insensitive)
         .word(query.is_word)
         .fixed_strings(query.is_fixed)
+        // `^` and `$` are the ends of a line; matches never go over one.
+        .multi_line(true)
         .crlf(true)
         .build(&query.pattern)
         .map_err(|error| FsError::BadPattern {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use linn_bus::{Root, Svc};
+use linn_bus_test::TestRuntime;
 use linn_plugin_files::{FilesConfig, FilesPlugin};
 use linn_services::agent::Agent;
 use linn_services::fs::Fs;
@@ -35,7 +36,13 @@ pub(crate) fn bench(test: impl AsyncFnOnce(&Bench)) {
 
 /// Runs a test on a bench with a config that is changed.
 pub(crate) fn bench_with(change: impl FnOnce(&mut FilesConfig), test: impl AsyncFnOnce(&Bench)) {
-    linn_bus_test::run(async |root| {
+    bench_on(&TestRuntime::new(), change, test);
+}
+
+/// The same on a runtime of the test.
+pub(crate) fn bench_on(runtime: &TestRuntime, change: impl FnOnce(&mut FilesConfig), test: impl AsyncFnOnce(&Bench)) {
+    runtime.block_on(async {
+        let root = runtime.root();
         let folder = tempfile::tempdir().unwrap();
         for name in ["ws", "ws-other"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
