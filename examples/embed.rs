@@ -27,7 +27,11 @@ struct Look {
 
 impl Stock {
     /// The gate: it hears each call before it runs, and says no to some.
-    async fn decide(&self, event: &ToolsPreExecute, next: Next<'_, ToolsPreExecute>) -> Result<PreToolDecision, ListenerError> {
+    async fn decide(
+        &self,
+        event: &ToolsPreExecute,
+        next: Next<'_, ToolsPreExecute>,
+    ) -> Result<PreToolDecision, ListenerError> {
         let item = event.execution.arguments().get("item").and_then(|it| it.as_str());
         if item == Some(self.secret.as_str()) {
             return Ok(PreToolDecision::Deny { reason: format!("`{}` is nobody's business", self.secret) });

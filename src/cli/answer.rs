@@ -17,7 +17,11 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    async fn answer(&self, request: &ApprovalRequest, next: Next<'_, ApprovalRequest>) -> Result<ApprovalOutcome, ListenerError> {
+    async fn answer(
+        &self,
+        request: &ApprovalRequest,
+        next: Next<'_, ApprovalRequest>,
+    ) -> Result<ApprovalOutcome, ListenerError> {
         if !std::io::stdin().is_terminal() {
             self.terminal.warn("  ? nobody can be asked: standard input is no terminal; see --approve");
             return next.run().await;

@@ -48,16 +48,36 @@ pub(crate) async fn demo(terminal: &Arc<Terminal>, pace: Pace) -> anyhow::Result
     terminal.follow(harness.context())?;
     let agent = create(&harness, &project).await?;
 
-    chapter(terminal, 1, "a turn", "The model reads a file, edits it and runs a command; each of them asks first, with the diff.");
+    chapter(
+        terminal,
+        1,
+        "a turn",
+        "The model reads a file, edits it and runs a command; each of them asks first, with the diff.",
+    );
     let first = say(&agent, "The check in check.sh fails. Find out why, and mend it.").await?;
-    chapter(terminal, 2, "a plugin steps in", "The plugin `no-deletion` of this demo hears `tools/pre-execute` and refuses.");
+    chapter(
+        terminal,
+        2,
+        "a plugin steps in",
+        "The plugin `no-deletion` of this demo hears `tools/pre-execute` and refuses.",
+    );
     let second = say(&agent, "Now delete notes.md, nobody reads it.").await?;
-    chapter(terminal, 3, "a compaction", "An older part of the conversation gives way to a summary; the log keeps it all.");
+    chapter(
+        terminal,
+        3,
+        "a compaction",
+        "An older part of the conversation gives way to a summary; the log keeps it all.",
+    );
     compact(&harness, &agent).await?;
 
     agent.dispose().await;
     harness.shutdown().await.context("the harness did not end quietly")?;
-    chapter(terminal, 4, "the session, resumed", "That harness is gone. A new one reads the session from disk and goes on.");
+    chapter(
+        terminal,
+        4,
+        "the session, resumed",
+        "That harness is gone. A new one reads the session from disk and goes on.",
+    );
     let harness = stage(&project, &sessions, terminal, pace).build().await?;
     terminal.follow(harness.context())?;
     let agent = resume(&harness).await?;
@@ -67,7 +87,8 @@ pub(crate) async fn demo(terminal: &Arc<Terminal>, pace: Pace) -> anyhow::Result
 
     terminal.gap();
     terminal.say("That is Linn: each part you saw is a plugin, and you can replace every one of them.");
-    terminal.explain("Next: `linn run \"<prompt>\" --model replay:<file>`, docs/using.md, docs/embedding.md, docs/bus.md.");
+    terminal
+        .explain("Next: `linn run \"<prompt>\" --model replay:<file>`, docs/using.md, docs/embedding.md, docs/bus.md.");
     Ok([first, second, third].into_iter().find(|it| *it != Outcome::Completed).unwrap_or(Outcome::Completed))
 }
 

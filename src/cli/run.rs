@@ -47,7 +47,8 @@ pub(crate) async fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
     let session = agent.agent().session().id().clone();
     agent.dispose().await;
     harness.shutdown().await.context("the harness did not end quietly")?;
-    terminal.explain(&format!("session {session}; go on with `linn run --resume {session} --model <model> \"<prompt>\"`"));
+    terminal
+        .explain(&format!("session {session}; go on with `linn run --resume {session} --model <model> \"<prompt>\"`"));
     Ok(outcome)
 }
 

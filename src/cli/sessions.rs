@@ -31,7 +31,8 @@ pub(crate) async fn run(command: SessionsCommand, chosen: Option<PathBuf>) -> an
     match command {
         SessionsCommand::List => {
             for session in kept.list().await? {
-                let updated = Timestamp::from_millisecond(session.updated_at).map(|it| it.strftime("%F %T").to_string());
+                let updated =
+                    Timestamp::from_millisecond(session.updated_at).map(|it| it.strftime("%F %T").to_string());
                 let pin = if session.is_pinned { "*" } else { " " };
                 let updated = updated.unwrap_or_default();
                 terminal.explain(&format!("{pin} {updated}  {}  {}", session.id, session.title));

@@ -172,16 +172,20 @@ impl Out {
             }
             Fact::PromptBlocked(it) => self.line(&[(RED, &format!("✗ the prompt was refused: {}", it.reason))]),
             Fact::ToolCall(it) => self.line(&[(CYAN, "● "), (BOLD, it.name.as_str()), (DIM, &brief(&it.arguments))]),
-            Fact::ToolAmended(it) => {
-                self.line(&[(YELLOW, &format!("  ↳ {} changed the arguments to {}", it.by, brief(&it.arguments.to_string())))])
-            }
+            Fact::ToolAmended(it) => self.line(&[(
+                YELLOW,
+                &format!("  ↳ {} changed the arguments to {}", it.by, brief(&it.arguments.to_string())),
+            )]),
             Fact::ToolResult(it) => {
                 let meta = it.meta.as_ref().filter(|_| !self.previewed.remove(&it.call_id));
                 self.result(&text_of(&it.content), it.is_error, meta)
             }
             Fact::CompactSummary(it) => {
                 let n = it.shadowed_seqs.len();
-                self.line(&[(YELLOW, &format!("≡ {n} earlier records (about {} tokens) gave way to a summary:", it.shadowed_token_count))])?;
+                self.line(&[(
+                    YELLOW,
+                    &format!("≡ {n} earlier records (about {} tokens) gave way to a summary:", it.shadowed_token_count),
+                )])?;
                 it.summary.lines().try_for_each(|line| self.line(&[(DIM, "    "), (DIM, line)]))
             }
             Fact::CompactEnd(it) => match &it.error {

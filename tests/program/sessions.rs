@@ -7,7 +7,11 @@ fn sessions_are_listed_renamed_resumed_and_deleted() {
     let stage = Stage::new();
     let folder = stage.path("sessions");
     let sessions = |arguments: &[&str]| {
-        let all: Vec<&str> = ["sessions"].into_iter().chain(arguments.iter().copied()).chain(["--sessions", folder.to_str().unwrap()]).collect();
+        let all: Vec<&str> = ["sessions"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .chain(["--sessions", folder.to_str().unwrap()])
+            .collect();
         let output = stage.linn(&all);
         assert!(output.status.success(), "{}", stderr(&output));
         stdout(&output)

@@ -50,7 +50,16 @@ impl Stage {
     /// `linn run` in the workspace.
     pub(crate) fn run_arguments(&self, prompt: &str, model: &str, more: &[&str]) -> Vec<String> {
         let (work, sessions) = (self.path("work"), self.path("sessions"));
-        let fixed = ["run", prompt, "--model", model, "--workspace", work.to_str().unwrap(), "--sessions", sessions.to_str().unwrap()];
+        let fixed = [
+            "run",
+            prompt,
+            "--model",
+            model,
+            "--workspace",
+            work.to_str().unwrap(),
+            "--sessions",
+            sessions.to_str().unwrap(),
+        ];
         fixed.iter().chain(more).map(|it| (*it).to_owned()).collect()
     }
 

@@ -4,3 +4,4 @@
 mod commands;
 mod interaction;
 mod skills;
+mod subagents;

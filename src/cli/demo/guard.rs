@@ -14,7 +14,11 @@ use crate::cli::terminal::Terminal;
 pub(crate) struct NoDeletion;
 
 impl NoDeletion {
-    async fn decide(&self, event: &ToolsPreExecute, next: Next<'_, ToolsPreExecute>) -> Result<PreToolDecision, ListenerError> {
+    async fn decide(
+        &self,
+        event: &ToolsPreExecute,
+        next: Next<'_, ToolsPreExecute>,
+    ) -> Result<PreToolDecision, ListenerError> {
         let call = &event.execution;
         let command = call.arguments().get("command").and_then(|it| it.as_str()).unwrap_or_default();
         if call.name() == &"delete" || command.split_whitespace().any(|word| word == "rm") {
