@@ -43,8 +43,11 @@ pub struct ShellCommand {
     /// Ends it.
     pub signal: CancellationToken,
     /// Hears of output as it comes.
-    pub on_output: Option<Arc<dyn Fn(ShellStream, &[u8]) + Send + Sync>>,
+    pub on_output: Option<OnOutput>,
 }
+
+/// Hears of output as it comes. The command waits while it runs.
+pub type OnOutput = Arc<dyn Fn(ShellStream, &[u8]) + Send + Sync>;
 
 /// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{join_all, select};
 use futures_util::stream::FuturesUnordered;
 use linn_bus::{Clock, Context, Fault, Ids, SeededIds};
 use rustix::process::Signal;
@@ -124,8 +124,8 @@ impl House {
             let strayed = std::pin::pin!(self.strayed.notified());
             if ending.is_empty() {
                 strayed.await;
-            } else if let Either::Right((_, strayed)) = select(strayed, ending.next()).await {
-                drop(strayed);
+            } else {
+                select(strayed, ending.next()).await;
             }
         }
     }
