@@ -43,11 +43,6 @@ impl Agent {
         Self(Arc::new(Inner { id, options, session, scope, driving, is_published }))
     }
 
-    /// An agent that no registry knows and nothing drives, to test what is told of agents. Its verbs are refused.
-    pub fn detached(id: impl Into<AgentId>, session: Session, scope: Scope) -> Self {
-        Self::new(id.into(), AgentOptions::default(), session, scope)
-    }
-
     fn driving(&self) -> MutexGuard<'_, Driving> {
         self.0.driving.lock().unwrap_or_else(PoisonError::into_inner)
     }
