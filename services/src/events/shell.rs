@@ -1,6 +1,7 @@
 //! `shell/*`: what commands say while they run.
 
 use linn_bus::Event;
+use serde::Serialize;
 
 use crate::agent::Agent;
 use crate::ids::CallId;
@@ -16,8 +17,9 @@ use crate::shell::ShellStream;
 /// - Emitted by: the tools that run commands, while one runs.
 /// - On listener error or panic: logged. The command waits while its listeners run, so one that is slow takes a queue.
 /// - Cancelled by: nothing.
-#[derive(Debug, Clone, Event)]
-#[event(name = "shell/output", mode = Emit, subject = self.agent.as_ref().map(|it: &Agent| it.key()))]
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "shell/output", mode = Emit, subject = self.agent.as_ref().map(|it: &Agent| it.key()), view)]
+#[serde(rename_all = "camelCase")]
 pub struct ShellOutputChunk {
     /// Who runs the command.
     pub agent: Option<Agent>,

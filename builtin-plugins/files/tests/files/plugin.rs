@@ -71,10 +71,12 @@ fn the_plugin_leaves_nothing_behind() {
     linn_bus_test::run(async |root| {
         let folder = tempfile::tempdir().unwrap();
         root.mount::<ToolsPlugin>(()).unwrap().running().await.unwrap();
-        for n_threads in [0, 3] {
+        // Twice: what the first left behind would be in the way of the second. With threads of its own it is tested in
+        // `threads.rs`, since the clock here does not wait for threads.
+        for _ in 0..2 {
             leak_check(&root, async |ctx| {
                 let mut config = FilesConfig::new(folder.path());
-                config.n_threads = n_threads;
+                config.n_threads = 0;
                 let files = ctx.mount::<FilesPlugin>(config).unwrap();
                 files.running().await.unwrap();
                 let fs = ctx.get::<dyn Fs>().unwrap();
