@@ -1,6 +1,7 @@
 //! A harness inside of a Rust program: a plugin of its own with a tool and a permission gate, one prompt, and its events.
 //!
 //! The model is a recording, so this runs without a key: `cargo run --example embed`.
+#![expect(clippy::print_stdout, reason = "an example that shows what happens")]
 
 use std::sync::Arc;
 

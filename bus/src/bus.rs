@@ -198,7 +198,7 @@ impl Bus {
     }
 
     pub(crate) fn is_observed(&self) -> bool {
-        self.watchers.load(Ordering::Relaxed) % RECORDER != 0
+        !self.watchers.load(Ordering::Relaxed).is_multiple_of(RECORDER)
     }
 
     pub(crate) fn is_recorded(&self) -> bool {

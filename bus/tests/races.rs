@@ -148,9 +148,12 @@ fn n_steps() -> u32 {
     if cfg!(miri) || option_env!("LINN_STRESS_SHORT").is_some() { 20 } else { 250 }
 }
 
+/// A mounted part with its life, while there is one.
+type Place = Mutex<Option<(Mounted<Part>, Arc<Life>)>>;
+
 struct World {
     root: Root,
-    parts: [Mutex<Option<(Mounted<Part>, Arc<Life>)>>; 4],
+    parts: [Place; 4],
     lives: Mutex<Vec<Arc<Life>>>,
     gate: Mutex<Mounted<Gate>>,
     version: AtomicU64,
@@ -213,6 +216,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::await_holding_lock, reason = "the guard is dropped before the only wait that follows it")]
     async fn switch(&self) {
         // One at a time: two versions cannot both replace the same one.
         let Ok(current) = self.gate.try_lock().map(|it| it.clone()) else { return };
@@ -281,6 +285,7 @@ fn race(seed: u64) {
 fn whatever_happens_at_once_one_version_is_met_and_nothing_runs_after_quiet() {
     for seed in 0..4 {
         let (done, is_done) = mpsc::channel();
+        #[expect(clippy::disallowed_methods, reason = "a race that hangs is not waited for")]
         let racing = std::thread::spawn(move || {
             race(seed);
             done.send(()).unwrap();
@@ -355,6 +360,7 @@ struct Aligned([u8; 128]);
 #[test]
 fn futures_of_any_size_and_alignment_wait() {
     // Unoptimised code copies a future of this size on the stack.
+    #[expect(clippy::disallowed_methods, reason = "the thread needs a large stack, and is joined below")]
     let big = std::thread::Builder::new().stack_size(32 << 20).spawn(|| {
         linn_bus_test::run(async |root| {
             root.on(async |_: &Ask| {
@@ -368,7 +374,7 @@ fn futures_of_any_size_and_alignment_wait() {
                 let before = std::ptr::from_ref(&aligned) as usize;
                 yield_now().await;
                 let after = std::ptr::from_ref(&aligned) as usize;
-                Some(u32::from(before == after && after % 128 == 0 && aligned.0 == [3; 128]))
+                Some(u32::from(before == after && after.is_multiple_of(128) && aligned.0 == [3; 128]))
             })
             .unwrap();
             for _ in 0..3 {

@@ -17,10 +17,8 @@ pub(crate) fn balanced(nodes: &[Node]) -> Result<Vec<bool>, CompactionError> {
         for block in node.message.iter().flat_map(|it| &it.content) {
             match block {
                 ContentBlock::ToolCall { id, .. } => drop(open.insert(id)),
-                ContentBlock::ToolResult { tool_call_id, .. } => {
-                    if !open.remove(tool_call_id) {
-                        return Err(CompactionError::Region("a result stands there without its call before it"));
-                    }
+                ContentBlock::ToolResult { tool_call_id, .. } if !open.remove(tool_call_id) => {
+                    return Err(CompactionError::Region("a result stands there without its call before it"));
                 }
                 _ => {}
             }

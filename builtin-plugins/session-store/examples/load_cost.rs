@@ -1,6 +1,7 @@
 //! What it costs to load a log of 100 MiB, and to append to it: the figures of `docs/performance.md`.
 //!
 //! `cargo run --release -p linn-plugin-session-store --example load_cost`
+#![expect(clippy::print_stdout, reason = "it prints a table")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

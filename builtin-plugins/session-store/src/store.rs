@@ -87,6 +87,9 @@ impl KeptState {
     }
 }
 
+/// The file of a log, and what it holds.
+pub(crate) type OpenLog = (Arc<dyn crate::system::DiskFile>, LogContent);
+
 impl Store {
     pub(crate) fn new(ctx: Context, disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
         Self { ctx, disk, folder, kept: Mutex::default(), files: Mutex::default(), is_retrying: AtomicBool::new(false) }
@@ -156,10 +159,7 @@ impl Store {
     }
 
     /// Opens and reads the log of a session; `None` if there is none.
-    pub(crate) fn read(
-        &self,
-        kept: &Kept,
-    ) -> Result<Option<(Arc<dyn crate::system::DiskFile>, LogContent)>, PersistenceError> {
+    pub(crate) fn read(&self, kept: &Kept) -> Result<Option<OpenLog>, PersistenceError> {
         let path = kept.place.log();
         let file = match self.disk.open(&path, Open::Existing) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

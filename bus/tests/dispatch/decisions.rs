@@ -192,10 +192,7 @@ fn a_waterfall_says_who_changed_what() {
 fn a_layer_that_answers_alone_keeps_the_others_out() {
     run(async |root| {
         plugin(&root, "recovers", |ctx| {
-            ctx.on(async |_: &Around, next: Next<'_, Around>| match next.run().await {
-                Ok(value) => value,
-                Err(_) => 8,
-            })
+            ctx.on(async |_: &Around, next: Next<'_, Around>| next.run().await.unwrap_or(8))
         })
         .await;
         plugin(&root, "fails", |ctx| {

@@ -200,11 +200,11 @@ impl Provider {
         let mut taken = HashSet::new();
         for entry in for_all.into_iter().chain(of_scope) {
             match (&entry.part, values.remove(&entry_id(entry))) {
-                (Part::Variable { name, .. }, Some(Value::Variable(value))) => {
-                    // Of two in one layer, which a reload may bring about, the first counts.
-                    if taken.insert((name.clone(), entry.layer.is_some())) {
-                        assembly.variables.insert(name.clone(), value);
-                    }
+                // Of two in one layer, which a reload may bring about, the first counts.
+                (Part::Variable { name, .. }, Some(Value::Variable(value)))
+                    if taken.insert((name.clone(), entry.layer.is_some())) =>
+                {
+                    assembly.variables.insert(name.clone(), value);
                 }
                 (Part::Tools(_), Some(Value::Tools(tools))) => {
                     take_tools(&mut assembly.tools, tools, entry.layer.is_some());

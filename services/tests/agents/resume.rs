@@ -56,7 +56,7 @@ fn stored() -> StoredSession {
         TurnEnd { turn: 1, reason: TurnEndReason::Completed }.into(),
     ];
     let record = |(seq, fact): (usize, Fact)| {
-        let surface = fact.is_on_surface().then(|| RecordSurface { op: SurfaceOp::Append, source_seqs: None });
+        let surface = fact.is_on_surface().then_some(RecordSurface { op: SurfaceOp::Append, source_seqs: None });
         Arc::new(Record { seq: seq as u64, time_ms: 7, fact, surface })
     };
     let header = SessionHeader {

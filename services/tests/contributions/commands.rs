@@ -38,11 +38,11 @@ fn a_command_is_found_by_name_and_runs() {
     run(async |root| {
         let commands = commands(&root).await;
         leak_check(&root, async |ctx| {
-            let handle = commands.register(&ctx, echo("echo")).unwrap();
+            let handle = commands.register(ctx, echo("echo")).unwrap();
             assert_eq!(commands.run("echo", call("hi")).await.unwrap(), CommandOutput::Text("hi".into()));
             assert_eq!(commands.run("echo", call("")).await.unwrap_err().code(), "COMMAND_FAILED");
             assert_eq!(commands.list().unwrap()[0].plugin, ctx.plugin());
-            assert_eq!(commands.register(&ctx, echo("echo")).unwrap_err().code(), "DUPLICATE_COMMAND");
+            assert_eq!(commands.register(ctx, echo("echo")).unwrap_err().code(), "DUPLICATE_COMMAND");
             handle.dispose().await;
         })
         .await;

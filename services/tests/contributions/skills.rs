@@ -189,9 +189,9 @@ fn providers_come_and_go_with_their_plugins_and_are_told() {
             let plugin = plugin.unwrap();
             plugin.running().await.unwrap();
             assert_eq!(names(&skills).await, ["p:x"]);
-            let taken = skills.register(&ctx, fixed("p", vec![])).unwrap_err();
+            let taken = skills.register(ctx, fixed("p", vec![])).unwrap_err();
             assert_eq!(taken.code(), "DUPLICATE_SKILL_PROVIDER");
-            assert_eq!(skills.register(&ctx, fixed("runtime", vec![])).unwrap_err().code(), "DUPLICATE_SKILL_PROVIDER");
+            assert_eq!(skills.register(ctx, fixed("runtime", vec![])).unwrap_err().code(), "DUPLICATE_SKILL_PROVIDER");
             plugin.dispose().await.unwrap();
             assert!(names(&skills).await.is_empty());
         })

@@ -84,7 +84,7 @@ fn sa_01_providers_are_told_when_they_come_and_go_and_a_listener_that_fails_take
             });
             let plugin = plugin.unwrap();
             plugin.running().await.unwrap();
-            assert_eq!(subagents.register(&ctx, done("y")).unwrap_err().code(), "DUPLICATE_SUBAGENT_PROVIDER");
+            assert_eq!(subagents.register(ctx, done("y")).unwrap_err().code(), "DUPLICATE_SUBAGENT_PROVIDER");
             plugin.dispose().await.unwrap();
         })
         .await;

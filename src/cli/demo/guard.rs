@@ -21,7 +21,7 @@ impl NoDeletion {
     ) -> Result<PreToolDecision, ListenerError> {
         let call = &event.execution;
         let command = call.arguments().get("command").and_then(|it| it.as_str()).unwrap_or_default();
-        if call.name() == &"delete" || command.split_whitespace().any(|word| word == "rm") {
+        if *call.name() == "delete" || command.split_whitespace().any(|word| word == "rm") {
             let reason = "nothing is deleted in this workspace (plugin `no-deletion`)".to_owned();
             return Ok(PreToolDecision::Deny { reason });
         }

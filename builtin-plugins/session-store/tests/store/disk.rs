@@ -50,6 +50,7 @@ impl Faults {
     }
 
     /// Tells the parent that it may kill this process, and waits for that.
+    #[expect(clippy::print_stdout, reason = "the parent reads it")]
     fn stand_still(&self) -> ! {
         println!("\n#stopped");
         // Nothing comes, but for the end of a parent that failed.

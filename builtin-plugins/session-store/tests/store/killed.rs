@@ -20,6 +20,7 @@ fn act(session: &Session) {
 }
 
 /// Makes or goes on with session `a` and acknowledges each turn; gives how many calls of the system that took.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn play(folder: &Path, stop_at: Option<u64>) -> u64 {
     let faults = Arc::new(Faults::stopping_at(stop_at));
     let counted = faults.clone();
