@@ -540,6 +540,46 @@ impl Context {
         self.mount_instance(name.into(), None, Box::new(FnInstance::new(start)))
     }
 
+    /// Mounts a function of some state, which it gets at every start: [`mount_fn`](Self::mount_fn) for one that captures.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use linn_bus::{BusError, Context, Event};
+    /// # #[derive(Event)] #[event(name = "doc/g", mode = Emit)] struct Saved;
+    /// struct Prefix(String);
+    ///
+    /// impl Prefix {
+    ///     async fn start(self: Arc<Self>, ctx: Context, (): ()) -> Result<(), BusError> {
+    ///         ctx.on(move |_: &Saved| println!("{} saved", self.0))?;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # fn doc(ctx: &Context) -> Result<(), BusError> {
+    /// let prefix = Arc::new(Prefix("backup".into()));
+    /// ctx.mount_with("log saves", &prefix, Prefix::start)?;
+    /// ctx.mount_with("log more", &prefix, async |prefix: Arc<Prefix>, ctx: Context, (): ()| -> Result<(), BusError> {
+    ///     ctx.on(move |_: &Saved| println!("{} again", prefix.0))?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`mount`](Self::mount).
+    pub fn mount_with<S, N, F, Fut, R>(&self, name: &str, state: &Arc<S>, start: F) -> Result<Fiber, BusError>
+    where
+        S: Send + Sync + 'static,
+        N: Inject,
+        F: Fn(Arc<S>, Context, N) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: EffectResult,
+    {
+        let state = state.clone();
+        self.mount_fn(name, move |ctx, needs| start(state.clone(), ctx, needs))
+    }
+
     pub(crate) fn mount_instance(
         &self,
         name: Arc<str>,

@@ -142,6 +142,7 @@ modes! {
 }
 
 /// The mode of an event as a value, for descriptors and observers.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModeName {
     /// See [`Emit`].

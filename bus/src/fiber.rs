@@ -16,6 +16,7 @@ use crate::seams::BoxFuture;
 use crate::service::ProvidedInner;
 
 /// Where a fiber is in its life.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FiberState {
     /// Waits for a service it needs; [`Fiber::waits_for`] names it.

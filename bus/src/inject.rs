@@ -48,6 +48,15 @@ pub struct Need {
     pub(crate) slot: u32,
 }
 
+/// Whether a plugin can do without a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// It waits for the service.
+    Required,
+    /// It runs with and without the service, and starts anew when that comes or goes.
+    Optional,
+}
+
 /// The needs of a plugin, in order of declaration.
 #[derive(Debug, Clone, Default)]
 pub struct NeedList(Vec<Need>);
@@ -64,7 +73,8 @@ impl NeedList {
     }
 
     /// Adds a need.
-    pub fn add<T: Service + ?Sized>(&mut self, required: bool) {
+    pub fn add<T: Service + ?Sized>(&mut self, demand: Demand) {
+        let required = demand == Demand::Required;
         self.0.push(Need { service: T::__descriptor(), required, slot: T::__descriptor().slot() });
     }
 
@@ -121,7 +131,7 @@ impl<'a> Resolver<'a> {
 
 impl<T: Service + ?Sized> Inject for Svc<T> {
     fn declare(list: &mut NeedList) {
-        list.add::<T>(true);
+        list.add::<T>(Demand::Required);
     }
     fn take(from: &Resolver<'_>) -> Result<Self, Missing> {
         from.find().ok_or(Missing { service: T::NAME })
@@ -130,7 +140,7 @@ impl<T: Service + ?Sized> Inject for Svc<T> {
 
 impl<T: Service + ?Sized> Inject for Option<Svc<T>> {
     fn declare(list: &mut NeedList) {
-        list.add::<T>(false);
+        list.add::<T>(Demand::Optional);
     }
     fn take(from: &Resolver<'_>) -> Result<Self, Missing> {
         Ok(from.find())

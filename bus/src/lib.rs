@@ -85,7 +85,7 @@ pub use event::{
 };
 pub use fault::{BusError, Cause, DisposeError, DisposeProblem, Fault, ListenerError, ListenerErrors};
 pub use fiber::{Fiber, FiberState};
-pub use inject::{Inject, Missing, Need, NeedList, Resolver};
+pub use inject::{Demand, Inject, Missing, Need, NeedList, Resolver};
 pub use inspect::{EventInfo, FiberInfo, Inspection, ListenerInfo, ServiceInfo, WaitReason, Waiting};
 pub use internal::{
     InternalFault, InternalGet, InternalListener, InternalPlugin, InternalService, InternalSet, InternalStatus,

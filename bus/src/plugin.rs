@@ -131,6 +131,7 @@ impl<P: Plugin> Instance for InstanceOf<P> {
 #[diagnostic::on_unimplemented(
     message = "this cannot start a plugin: `mount_fn` takes a function of a `Context` and the needs, called at every start",
     label = "cannot start a plugin",
+    note = "what it captures can be state in an `Arc`: `ctx.mount_with(\"name\", &state, async |state: Arc<S>, ctx: Context, needs: N| ..)`",
     note = "an async closure that captures its surroundings: write `move |ctx: Context, needs: N| {{ let it = it.clone(); async move {{ .. }} }}`, or a type that implements `Plugin`",
     note = "a function without needs takes `(): ()` as its second argument"
 )]
@@ -217,6 +218,7 @@ impl<P> Mounted<P> {
 }
 
 /// What became of an update.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Updated {
     /// The config was stored and the fiber restarted; its state now.

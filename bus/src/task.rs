@@ -77,6 +77,7 @@ impl Owned for TaskState {
 }
 
 /// Why a task has no result.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
     /// It was aborted, its plugin was unloaded, or its executor ended.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linn_bus::{
-    BusError, Context, Event, Fault, Grace, NeedList, Plugin, Root, Service, ServiceError, Svc, TokioRuntime, listener,
-    provider, service,
+    BusError, Context, Demand, Event, Fault, Grace, NeedList, Plugin, Root, Service, ServiceError, Svc, TokioRuntime,
+    listener, provider, service,
 };
 
 /// Runs `test` on a thread of its own; one that does not end has deadlocked.
@@ -233,7 +233,7 @@ macro_rules! chain {
             type Config = ();
             type Needs = Svc<dyn $needs>;
             fn provides(list: &mut NeedList) {
-                list.add::<dyn $provides>(true);
+                list.add::<dyn $provides>(Demand::Required);
             }
             async fn start(_: &Context, (): (), _: Svc<dyn $needs>) -> Result<(), Fault> {
                 Ok(())

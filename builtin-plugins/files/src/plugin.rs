@@ -25,7 +25,7 @@ impl Plugin for FilesPlugin {
     }
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Fs>(true);
+        list.add::<dyn Fs>(linn_bus::Demand::Required);
     }
 
     async fn start(ctx: &Context, config: FilesConfig, (): ()) -> Result<(), Fault> {

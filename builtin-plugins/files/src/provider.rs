@@ -32,7 +32,7 @@ impl Plugin for FsPlugin {
     }
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Fs>(true);
+        list.add::<dyn Fs>(linn_bus::Demand::Required);
     }
 
     async fn start(ctx: &Context, config: FsConfig, (): ()) -> Result<(), Fault> {

@@ -38,8 +38,8 @@ impl Plugin for SessionStorePlugin {
     }
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn SessionPersistence>(true);
-        list.add::<dyn SessionFiles>(true);
+        list.add::<dyn SessionPersistence>(linn_bus::Demand::Required);
+        list.add::<dyn SessionFiles>(linn_bus::Demand::Required);
     }
 
     async fn start(ctx: &Context, config: SessionStoreConfig, (): ()) -> Result<(), Fault> {

@@ -15,7 +15,10 @@ const MODES: [&str; 5] = ["Emit", "Bail", "Serial", "Parallel", "Waterfall"];
 const NAME: NameRule = NameRule {
     of: "event",
     separators: &['/'],
-    words: "use lower-case letters, digits and `-`, in segments separated by `/`",
+    words: "use lower-case letters, digits and `-`, in two segments or more separated by `/`",
+    n_least: 2,
+    // The end of the program has no area; the name is as old as the family of these events.
+    whole: &["exit"],
     example: "tools/pre-execute",
 };
 

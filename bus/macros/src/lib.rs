@@ -36,7 +36,7 @@ use proc_macro::TokenStream;
 ///
 /// | Key | Value | When |
 /// | --- | --- | --- |
-/// | `name` | `"area/name"`: lower-case letters, digits and `-`, segments joined by `/` | always |
+/// | `name` | `"area/name"`: lower-case letters, digits and `-`, two segments or more joined by `/` (or `exit`) | always |
 /// | `mode` | `Emit`, `Bail`, `Serial`, `Parallel` or `Waterfall` | always |
 /// | `output` | the type listeners answer with | `Bail`, `Serial` and `Waterfall`, and only there |
 /// | `subject` | a field (`agent`, or `0` of a tuple struct), or an expression over `self` (`self.exec.agent`) | when only the listeners of that scope shall hear it; without it everybody does |

@@ -18,6 +18,8 @@ const NAME: NameRule = NameRule {
     of: "service",
     separators: &['.', '/'],
     words: "use lower-case letters, digits and `-`, in segments separated by `.` or `/`",
+    n_least: 1,
+    whole: &[],
     example: "tools",
 };
 

@@ -146,6 +146,10 @@ pub(crate) struct NameRule {
     pub(crate) separators: &'static [char],
     /// The rule in words.
     pub(crate) words: &'static str,
+    /// How many segments it has at least.
+    pub(crate) n_least: usize,
+    /// Names that are right as they are.
+    pub(crate) whole: &'static [&'static str],
     /// A right name.
     pub(crate) example: &'static str,
 }
@@ -162,10 +166,12 @@ impl NameRule {
     }
 
     fn allows(self, name: &str) -> bool {
-        name.split(self.separators).all(|segment| {
+        let is_right = |segment: &str| {
             !segment.is_empty()
                 && segment.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-        })
+        };
+        let mut segments = name.split(self.separators);
+        self.whole.contains(&name) || (segments.clone().count() >= self.n_least && segments.all(is_right))
     }
 
     /// `Tools::PreExecute` and `tools.pre_execute` become `tools/pre-execute`.
@@ -294,8 +300,15 @@ mod tests {
 
     #[test]
     fn names_are_checked_and_repaired() {
-        const RULE: NameRule = NameRule { of: "event", separators: &['/'], words: "w", example: "tools/pre-execute" };
-        for name in ["ping", "tools/pre-execute", "a/b/c", "v2/x"] {
+        const RULE: NameRule = NameRule {
+            of: "event",
+            separators: &['/'],
+            words: "w",
+            n_least: 2,
+            whole: &["exit"],
+            example: "tools/pre-execute",
+        };
+        for name in ["exit", "tools/pre-execute", "a/b/c", "v2/x"] {
             assert_eq!(RULE.objection(name), None);
         }
         for (name, right) in [
@@ -305,6 +318,8 @@ mod tests {
             ("tools//changed", "tools/changed"),
             ("/session/started/", "session/started"),
             ("session/HTTPOpen", "session/httpopen"),
+            ("ping", "tools/pre-execute"),
+            ("Exit", "exit"),
             ("", "tools/pre-execute"),
             ("äöü", "tools/pre-execute"),
         ] {

@@ -140,6 +140,7 @@ fn listen(
             act()?;
             Ok::<_, Fault>(next.run().await?)
         })),
+        other => panic!("a new mode: {other}"),
     };
     listener.expect("the context is active")
 }
@@ -159,6 +160,7 @@ fn listen_scoped(
             act()?;
             Ok::<_, Fault>(next.run().await?)
         })),
+        other => panic!("a new mode: {other}"),
     };
     listener.expect("the context is active")
 }
@@ -171,6 +173,7 @@ async fn dispatch(ctx: &Context, mode: ModeName) -> Result<Option<u32>, Listener
         ModeName::Serial => Ok(ctx.serial(&Step(0)).await?),
         ModeName::Parallel => ctx.parallel(&Fan(0)).await.map(|()| None),
         ModeName::Waterfall => Ok(Some(ctx.waterfall(&Wrap(0), async || 0).await?)),
+        other => panic!("a new mode: {other}"),
     }
 }
 
@@ -183,6 +186,7 @@ async fn dispatch_about(ctx: &Context, mode: ModeName, about: Option<&ScopeKey>)
         ModeName::Serial => drop(ctx.serial(&ScopedStep { about }).await?),
         ModeName::Parallel => ctx.parallel(&ScopedFan { about }).await?,
         ModeName::Waterfall => drop(ctx.waterfall(&ScopedWrap { about }, async || 0_u32).await?),
+        other => panic!("a new mode: {other}"),
     }
     Ok(())
 }

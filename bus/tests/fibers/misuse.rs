@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linn_bus::{BusError, Context, Fault, NeedList, Plugin, Svc, WaitReason};
+use linn_bus::{BusError, Context, Demand, Fault, NeedList, Plugin, Svc, WaitReason};
 use linn_bus_test::run;
 
 use crate::support::{Bar, Foo, FooIs, mount, provide_foo};
@@ -65,7 +65,7 @@ impl Plugin for NeedsFoo {
     type Config = ();
     type Needs = Svc<dyn Foo>;
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Bar>(true);
+        list.add::<dyn Bar>(Demand::Required);
     }
     async fn start(ctx: &Context, (): (), _: Self::Needs) -> Result<(), Fault> {
         ctx.provide::<dyn Bar>(Arc::new(FooIs(1)))?;
@@ -80,7 +80,7 @@ impl Plugin for NeedsBar {
     type Config = ();
     type Needs = Svc<dyn Bar>;
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Foo>(true);
+        list.add::<dyn Foo>(Demand::Required);
     }
     async fn start(ctx: &Context, (): (), _: Self::Needs) -> Result<(), Fault> {
         ctx.provide::<dyn Foo>(Arc::new(FooIs(1)))?;
@@ -116,7 +116,7 @@ fn a_plugin_that_needs_its_own_service_waits_in_a_circle() {
         type Config = ();
         type Needs = Svc<dyn Foo>;
         fn provides(list: &mut NeedList) {
-            list.add::<dyn Foo>(true);
+            list.add::<dyn Foo>(Demand::Required);
         }
         async fn start(_: &Context, (): (), _: Self::Needs) -> Result<(), Fault> {
             Ok(())

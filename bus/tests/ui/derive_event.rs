@@ -5,8 +5,12 @@ use linn_bus::Event;
 struct Nothing;
 
 #[derive(Event)]
-#[event(name = "UI Name", mode = Emit)] //~ use lower-case letters, digits and `-`, in segments separated by `/`
+#[event(name = "UI Name", mode = Emit)] //~ use lower-case letters, digits and `-`, in two segments or more separated by `/`
 struct BadName;
+
+#[derive(Event)]
+#[event(name = "alone", mode = Emit)] //~ `alone` is no event name
+struct NoArea;
 
 #[derive(Event)]
 #[event(name = "ui/mode", mode = Waterfal, output = u32)] //~ there is no mode `Waterfal`

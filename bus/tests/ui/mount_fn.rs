@@ -5,6 +5,7 @@ fn captures(ctx: &Context) {
     let text = String::new();
     let _ = ctx.mount_fn("ui", async move |_: Context, (): ()| drop(text.clone()));
     //~ this cannot start a plugin: `mount_fn` takes a function of a `Context` and the needs, called at every start
+    //~ what it captures can be state in an `Arc`: `ctx.mount_with("name", &state, async |state: Arc<S>, ctx: Context, needs: N| ..)`
     //~ write `move |ctx: Context, needs: N| { let it = it.clone(); async move { .. } }`
 }
 

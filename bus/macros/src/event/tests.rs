@@ -135,12 +135,12 @@ fn names_are_checked() {
     );
     assert_eq!(
         wrong("name = \"Tools.PreExecute\", mode = Emit"),
-        "`Tools.PreExecute` is no event name: use lower-case letters, digits and `-`, in segments separated by `/`, as in \"tools/pre-execute\""
+        "`Tools.PreExecute` is no event name: use lower-case letters, digits and `-`, in two segments or more separated by `/`, as in \"tools/pre-execute\""
     );
-    // One segment is a name, so the suggestion may be of one.
+    // One segment is no name, so neither is what could be made of it.
     assert_eq!(
         wrong("name = \"Bad Name\", mode = Emit"),
-        "`Bad Name` is no event name: use lower-case letters, digits and `-`, in segments separated by `/`, as in \"bad-name\""
+        "`Bad Name` is no event name: use lower-case letters, digits and `-`, in two segments or more separated by `/`, as in \"tools/pre-execute\""
     );
     assert_eq!(wrong("name = tools"), "`name` is a string, as in `name = \"tools/pre-execute\"`");
     assert_eq!(wrong("name"), "`name` needs a value: it is a string, as in `name = \"tools/pre-execute\"`");
