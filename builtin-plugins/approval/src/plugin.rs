@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use linn_bus::{Context, Fault, Inject, Lookup, NeedList, Plugin};
+use linn_bus::{Context, Demand, Fault, Inject, Lookup, NeedList, Plugin};
 use linn_services::approval::ApprovalModes;
 use linn_services::fs::Fs;
 use linn_services::tools::Tools;
@@ -38,7 +38,7 @@ impl Plugin for ApprovalGatePlugin {
     type Needs = ApprovalGateNeeds;
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn ApprovalModes>(true);
+        list.add::<dyn ApprovalModes>(Demand::Required);
     }
 
     async fn start(ctx: &Context, config: ApprovalGateConfig, needs: ApprovalGateNeeds) -> Result<(), Fault> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use linn_bus::{Context, Fault, Inject, Lookup, NeedList, Plugin, Svc, provider};
+use linn_bus::{Context, Demand, Fault, Inject, Lookup, NeedList, Plugin, Svc, provider};
 use linn_services::agent::Agent;
 use linn_services::compaction::{
     CompactRequest, CompactTrigger, Compacted, Compaction, CompactionError, ContextBudget,
@@ -46,7 +46,7 @@ impl Plugin for CompactionPlugin {
     }
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Compaction>(true);
+        list.add::<dyn Compaction>(Demand::Required);
     }
 
     async fn start(ctx: &Context, config: CompactionConfig, needs: Needs) -> Result<(), Fault> {

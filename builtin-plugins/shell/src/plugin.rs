@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linn_bus::{Context, Fault, NeedList, Plugin, provider};
+use linn_bus::{Context, Demand, Fault, NeedList, Plugin, provider};
 use linn_services::shell::{Shell, ShellCommand, ShellError, ShellOutput};
 
 use crate::bash::BashPlugin;
@@ -25,7 +25,7 @@ impl Plugin for ShellPlugin {
     }
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Shell>(true);
+        list.add::<dyn Shell>(Demand::Required);
     }
 
     async fn start(ctx: &Context, config: ShellConfig, (): ()) -> Result<(), Fault> {
@@ -62,7 +62,7 @@ impl Plugin for ShellServicePlugin {
     }
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Shell>(true);
+        list.add::<dyn Shell>(Demand::Required);
     }
 
     async fn start(ctx: &Context, config: ShellConfig, (): ()) -> Result<(), Fault> {

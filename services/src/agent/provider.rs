@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
-use linn_bus::{Context, EffectHandle, Event, Fault, Inject, Lookup, NeedList, Plugin, ServiceError, Svc, provider};
+use linn_bus::{
+    Context, Demand, EffectHandle, Event, Fault, Inject, Lookup, NeedList, Plugin, ServiceError, Svc, provider,
+};
 
 use crate::agent::birth::Birth;
 use crate::agent::{
@@ -37,7 +39,7 @@ impl Plugin for AgentsPlugin {
     type Needs = AgentsNeeds;
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Agents>(true);
+        list.add::<dyn Agents>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), needs: AgentsNeeds) -> Result<(), Fault> {

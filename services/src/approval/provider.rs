@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use linn_bus::{Context, Fault, NeedList, Plugin, ServiceError, Svc, provider};
+use linn_bus::{Context, Demand, Fault, NeedList, Plugin, ServiceError, Svc, provider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ impl Plugin for ApprovalPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Approval>(true);
+        list.add::<dyn Approval>(Demand::Required);
     }
 
     async fn start(ctx: &Context, config: ApprovalConfig, (): ()) -> Result<(), Fault> {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linn_bus::{Context, EffectHandle, Event, Fault, NeedList, Plugin, provider};
+use linn_bus::{Context, Demand, EffectHandle, Event, Fault, NeedList, Plugin, provider};
 
 use crate::commands::{Command, CommandCall, CommandError, CommandInfo, CommandOutput, Commands};
 use crate::events::CommandsChange;
@@ -17,7 +17,7 @@ impl Plugin for CommandsPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Commands>(true);
+        list.add::<dyn Commands>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), (): ()) -> Result<(), Fault> {

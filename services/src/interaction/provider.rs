@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use linn_bus::{Context, Fault, NeedList, Plugin, provider};
+use linn_bus::{Context, Demand, Fault, NeedList, Plugin, provider};
 use tokio_util::future::FutureExt;
 
 use crate::events::{InteractionAsk, InteractionSudo};
@@ -21,7 +21,7 @@ impl Plugin for InteractionPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Interaction>(true);
+        list.add::<dyn Interaction>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), (): ()) -> Result<(), Fault> {

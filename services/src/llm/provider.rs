@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linn_bus::{BusError, Context, EffectHandle, Event, Fault, NeedList, Plugin, ScopeKey, provider};
+use linn_bus::{BusError, Context, Demand, EffectHandle, Event, Fault, NeedList, Plugin, ScopeKey, provider};
 
 use crate::agent::Agent;
 use crate::events::LlmStream;
@@ -21,7 +21,7 @@ impl Plugin for LlmPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Llm>(true);
+        list.add::<dyn Llm>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), (): ()) -> Result<(), Fault> {

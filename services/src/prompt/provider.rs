@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linn_bus::{BusError, Context, EffectHandle, Fault, NeedList, Plugin, ScopeKey, provider};
+use linn_bus::{BusError, Context, Demand, EffectHandle, Fault, NeedList, Plugin, ScopeKey, provider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ impl Plugin for SystemPromptPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn SystemPrompt>(true);
+        list.add::<dyn SystemPrompt>(Demand::Required);
     }
 
     fn validate(config: &SystemPromptConfig) -> Result<(), Fault> {

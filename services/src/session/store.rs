@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use linn_bus::{
-    BusError, Context, EffectHandle, Fault, ListenerErrors, NeedList, Plugin, ServiceError, provider, service,
+    BusError, Context, Demand, EffectHandle, Fault, ListenerErrors, NeedList, Plugin, ServiceError, provider, service,
 };
 
 use crate::events::{SessionCreated, SessionDisposed, SessionFlush};
@@ -192,7 +192,7 @@ impl Plugin for SessionsPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Sessions>(true);
+        list.add::<dyn Sessions>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), (): ()) -> Result<(), Fault> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linn_bus::{Context, EffectHandle, Event, Fault, NeedList, Plugin, provider};
+use linn_bus::{Context, Demand, EffectHandle, Event, Fault, NeedList, Plugin, provider};
 
 use crate::events::{SkillProviderAdded, SkillProviderRemoved};
 use crate::skills::catalogue::{Ranked, check, winners};
@@ -22,7 +22,7 @@ impl Plugin for SkillsPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Skills>(true);
+        list.add::<dyn Skills>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), (): ()) -> Result<(), Fault> {

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
-use linn_bus::{BoxFuture, Context, EffectHandle, Event, Fault, NeedList, Plugin, ScopeKey, provider};
+use linn_bus::{BoxFuture, Context, Demand, EffectHandle, Event, Fault, NeedList, Plugin, ScopeKey, provider};
 
 use crate::events::{SubagentEnd, SubagentProviderAdded, SubagentProviderRemoved, SubagentStart};
 use crate::ids::SubagentRunId;
@@ -23,7 +23,7 @@ impl Plugin for SubagentsPlugin {
     type Needs = ();
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Subagents>(true);
+        list.add::<dyn Subagents>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), (): ()) -> Result<(), Fault> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linn_bus::{Context, EffectHandle, Fault, Lookup, NeedList, Plugin, ScopeKey, ServiceError, Svc, provider};
+use linn_bus::{Context, Demand, EffectHandle, Fault, Lookup, NeedList, Plugin, ScopeKey, ServiceError, Svc, provider};
 
 use crate::approval::Approval;
 use crate::ids::ToolName;
@@ -26,7 +26,7 @@ impl Plugin for ToolsPlugin {
     type Needs = Lookup<dyn Approval>;
 
     fn provides(list: &mut NeedList) {
-        list.add::<dyn Tools>(true);
+        list.add::<dyn Tools>(Demand::Required);
     }
 
     async fn start(ctx: &Context, (): (), approval: Self::Needs) -> Result<(), Fault> {
