@@ -24,7 +24,7 @@ pub use commands::CommandsChange;
 pub use compaction::{CompactionDigest, CompactionEnd, CompactionFailed, CompactionStart};
 pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};
-pub use llm::LlmStream;
+pub use llm::{LlmEffortReplaced, LlmRetry, LlmStream};
 pub use prompt::{SystemPromptAssemble, SystemPromptChange};
 pub use session::{SessionCreated, SessionDisposed, SessionEvent, SessionFlush, SessionSaved, SessionUnsaved};
 pub use shell::ShellOutputChunk;

@@ -4,6 +4,7 @@ mod assembler;
 mod provider;
 mod registry;
 mod stream;
+pub mod wire;
 
 pub use assembler::{Answer, Assembler, MAX_ANSWER_BYTES, MAX_ARGUMENTS_BYTES};
 pub use provider::LlmPlugin;

@@ -6,6 +6,7 @@ use linn_bus::{Cause, Event, Fault, ListenerError};
 use serde::Serialize;
 
 use crate::agent::Agent;
+use crate::ids::{ModelId, SessionId};
 use crate::llm::{ChunkStream, LlmError};
 use crate::model::GenerateRequest;
 
@@ -58,4 +59,52 @@ impl LlmStream {
         });
         noted.unwrap_or_else(|| error.into())
     }
+}
+
+/// An attempt to get an answer failed, and another one is made after a pause.
+///
+/// - Mode: emit.
+/// - Scope: none.
+/// - Emitted by: adapters, before the pause.
+/// - On listener error or panic: logged; the next attempt is made all the same.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "llm/retry", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
+pub struct LlmRetry {
+    /// The session on whose behalf the model is asked.
+    pub session_id: Option<SessionId>,
+    /// The model asked.
+    pub model: ModelId,
+    /// The attempt that failed, from 1. Requests that the endpoint did not take, and streams that broke, are counted apart.
+    pub attempt: u32,
+    /// HTTP status, if that is what failed.
+    pub status: Option<u16>,
+    /// What failed, if it is not the status.
+    pub reason: Option<String>,
+    /// The pause, in milliseconds.
+    pub backoff_ms: u64,
+    /// Whether text or calls were passed on that do not count: `Discard` follows in the stream.
+    pub discard_partial: bool,
+}
+
+/// The effort that was asked for is not one of the model, which is asked with another.
+///
+/// - Mode: emit.
+/// - Scope: none.
+/// - Emitted by: adapters, once a call.
+/// - On listener error or panic: logged; the call goes on.
+/// - Cancelled by: nothing.
+#[derive(Debug, Clone, Event, Serialize)]
+#[event(name = "llm/effort-replaced", mode = Emit, view)]
+#[serde(rename_all = "camelCase")]
+pub struct LlmEffortReplaced {
+    /// The session on whose behalf the model is asked.
+    pub session_id: Option<SessionId>,
+    /// The model asked.
+    pub model: ModelId,
+    /// What was asked for.
+    pub requested: String,
+    /// What is used.
+    pub used: String,
 }

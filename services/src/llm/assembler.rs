@@ -16,7 +16,7 @@ pub const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// Puts the chunks of one stream together.
 ///
 /// Blocks stand in the order in which they were first met. A delta opens its block if nothing else did; a block that ended
-/// stays as it is, and so does everything after the finish.
+/// stays as it is, and so does everything after the finish. What stands before a `Discard` is gone.
 ///
 /// ```
 /// use linn_services::llm::Assembler;
@@ -143,6 +143,7 @@ impl Assembler {
             StreamChunk::BlockEnd { index, block } => self.end(*index, block),
             StreamChunk::Usage { usage } => self.usage = Some(*usage),
             StreamChunk::Finish { reason } => self.finish = Some(reason.clone()),
+            StreamChunk::Discard => *self = Self::default(),
         }
         Ok(())
     }

@@ -49,8 +49,9 @@ pub trait Llm {
 
 /// Speaks to a kind of endpoint.
 ///
-/// It sends usage before `Finish`, and nothing after it; leaves arguments as the model wrote them; heeds `request.signal`;
-/// and does not try again by itself once it has sent a chunk.
+/// It sends usage before `Finish`, and nothing after it; leaves arguments as the model wrote them; and heeds
+/// `request.signal`. If it tries again by itself it tells so as `llm/retry`, and once it has sent a chunk it sends
+/// `Discard` first: chunks are logged as they come, so the log has to say which of them do not count.
 pub trait Adapter: Send + Sync + 'static {
     /// Name, for errors.
     fn name(&self) -> &str;

@@ -21,7 +21,8 @@ pub enum BlockType {
 
 /// One piece of a streamed answer.
 ///
-/// An adapter sends usage before `Finish`, and nothing after it. `BlockEnd` is authoritative for its block.
+/// An adapter sends usage before `Finish`, and nothing after it. `BlockEnd` is authoritative for its block, and `Discard`
+/// takes back all that came before it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum StreamChunk {
@@ -75,6 +76,9 @@ pub enum StreamChunk {
         /// Why.
         reason: FinishReason,
     },
+    /// The attempt that all chunks so far came from failed, and another one begins: none of them is part of the answer.
+    /// Block indices begin anew.
+    Discard,
 }
 
 /// The same once more, for reading.
@@ -110,13 +114,14 @@ enum KnownChunk {
     Finish {
         reason: FinishReason,
     },
+    Discard,
 }
 
 impl Tagged for StreamChunk {
     const TAG: &'static str = "type";
     const WHAT: &'static str = "a piece of an answer";
     const KINDS: &'static [&'static str] =
-        &["block-start", "text-delta", "reasoning-delta", "tool-call-delta", "block-end", "usage", "finish"];
+        &["block-start", "text-delta", "reasoning-delta", "tool-call-delta", "block-end", "usage", "finish", "discard"];
 
     fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         KnownChunk::deserialize(deserializer)

@@ -3,6 +3,7 @@
 //! | To | Use |
 //! |---|---|
 //! | let a model answer from a script, and see what it was asked | [`ScriptedModel`], [`Reply`] |
+//! | test an adapter without a network | [`ScriptedTransport`], [`HttpAnswer`] |
 //! | hold a stream or a tool at a place until the test lets it go on | [`Gate`] |
 //! | give a tool an agent to work for | [`undriven_agent`] |
 //! | compare the log of a session in short | [`log_of`], [`summary`] |
@@ -17,9 +18,11 @@ mod gate;
 mod model;
 mod reply;
 mod short;
+mod wire;
 
 pub use agent::undriven_agent;
 pub use gate::Gate;
 pub use model::ScriptedModel;
 pub use reply::Reply;
 pub use short::{log_of, message, request_of, summary};
+pub use wire::{HttpAnswer, ScriptedTransport};

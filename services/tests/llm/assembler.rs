@@ -221,3 +221,23 @@ fn r024_an_endless_answer_ends_at_the_limit() {
     }
     assert_eq!(assembler.push(&text(0, "x")).unwrap_err().code.as_deref(), Some("ANSWER_TOO_LARGE"));
 }
+
+#[test]
+fn what_stands_before_a_discard_is_no_part_of_the_answer() {
+    let mut assembler = Assembler::new();
+    let usage = TokenUsage { input_tokens: 9, ..TokenUsage::default() };
+    for chunk in [
+        StreamChunk::ReasoningDelta { index: 0, text: "hm".into() },
+        StreamChunk::Usage { usage },
+        StreamChunk::Discard,
+        // Indices begin anew, for blocks of any kind.
+        StreamChunk::TextDelta { index: 0, text: "so".into() },
+        StreamChunk::Finish { reason: FinishReason::Stop },
+    ] {
+        let json = serde_json::to_string(&chunk).unwrap();
+        assert_eq!(serde_json::from_str::<StreamChunk>(&json).unwrap(), chunk);
+        assembler.push(&chunk).unwrap();
+    }
+    let answer = assembler.finish(&[]);
+    assert_eq!((answer.message.content, answer.usage), (vec![ContentBlock::text("so")], None));
+}
