@@ -8,7 +8,7 @@ use crate::agent::Agent;
 use crate::events::LlmStream;
 use crate::ids::ModelId;
 use crate::llm::stream::{Answering, OpenStreams};
-use crate::llm::{Adapter, ChunkStream, Llm, LlmError};
+use crate::llm::{Adapter, ChunkStream, Llm, LlmError, Wire, wires};
 use crate::model::GenerateRequest;
 
 /// Provides [`Llm`].
@@ -160,7 +160,7 @@ impl Llm for Provider {
         let call = LlmStream::new(request.clone(), agent.cloned());
         let ask = async || {
             let entry = self.resolve(&request.model(), agent.map(Agent::key)).map_err(|error| call.fail(error))?;
-            let opened = entry.streams.open(&entry.adapter, request.clone()).await;
+            let opened = entry.streams.open(entry.adapter.name(), || entry.adapter.stream(request.clone())).await;
             opened.map_err(|error| call.fail(error))
         };
         let asked = request.signal.run_until_cancelled(self.ctx.waterfall(&call, ask)).await;
@@ -169,6 +169,19 @@ impl Llm for Provider {
             Some(Err(error)) => Err(call.outcome(error)),
             None => Err(LlmError::aborted()),
         }
+    }
+
+    fn register_wire(&self, ctx: &Context, wire: Arc<dyn Wire>) -> Result<EffectHandle, LlmError> {
+        let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        wires::register(&self.ctx, ctx, wire)
+    }
+
+    fn wire(&self, kind: &str) -> Result<Option<Arc<dyn Wire>>, LlmError> {
+        Ok(wires::find(&self.ctx, kind))
+    }
+
+    fn wires(&self) -> Result<Vec<String>, LlmError> {
+        Ok(wires::kinds(&self.ctx))
     }
 
     fn models(&self) -> Result<Vec<ModelId>, LlmError> {

@@ -8,6 +8,7 @@ use linn_bus::{BoxFuture, BusError, Context, EffectHandle, ListenerError, Servic
 
 use crate::agent::Agent;
 use crate::ids::ModelId;
+use crate::llm::wire::Endpoint;
 use crate::model::{GenerateRequest, StreamChunk};
 
 /// A streamed answer. An error ends it.
@@ -43,8 +44,36 @@ pub trait Llm {
     /// `NO_ADAPTER`, `ABORTED`, `ADAPTER_GONE`, `ADAPTER_PANICKED`, and those of the adapter and of listeners.
     async fn stream(&self, request: Arc<GenerateRequest>, agent: Option<&Agent>) -> Result<ChunkStream, LlmError>;
 
+    /// Registers a wire, so that endpoints that speak it can be asked by whoever knows them. When it goes, its streams end
+    /// as those of an adapter do.
+    ///
+    /// # Errors
+    ///
+    /// `DUPLICATE_WIRE`, and those of the context.
+    fn register_wire(&self, ctx: &Context, wire: Arc<dyn Wire>) -> Result<EffectHandle, LlmError>;
+
+    /// The wire of a kind. Ask for it at each call: it may be another one by the next.
+    fn wire(&self, kind: &str) -> Result<Option<Arc<dyn Wire>>, LlmError>;
+
+    /// The kinds of the wires there are, by name.
+    fn wires(&self) -> Result<Vec<String>, LlmError>;
+
     /// The models that adapters registered for all, by id.
     fn models(&self) -> Result<Vec<ModelId>, LlmError>;
+}
+
+/// Speaks one kind of wire to any endpoint. What holds for an [`Adapter`] holds for it.
+pub trait Wire: Send + Sync + 'static {
+    /// What it speaks, such as `openai`.
+    fn kind(&self) -> &str;
+    /// Begins a call of a model of an endpoint.
+    ///
+    /// The model of the request begins with the prefix of the endpoint, which the endpoint itself does not know.
+    fn stream(
+        &self,
+        endpoint: Arc<Endpoint>,
+        request: Arc<GenerateRequest>,
+    ) -> BoxFuture<'static, Result<ChunkStream, LlmError>>;
 }
 
 /// Speaks to a kind of endpoint.

@@ -9,8 +9,8 @@ use futures_core::Stream;
 use linn_bus::BoxFuture;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::llm::{Adapter, ChunkStream, LlmError};
-use crate::model::{GenerateRequest, StreamChunk};
+use crate::llm::{ChunkStream, LlmError};
+use crate::model::StreamChunk;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -52,14 +52,14 @@ impl Slot {
 }
 
 impl OpenStreams {
-    /// Asks the adapter; ready when its stream is there.
+    /// Asks an adapter by `ask`; ready when its stream is there. `name` is for errors.
     pub(crate) async fn open(
         self: &Arc<Self>,
-        adapter: &Arc<dyn Adapter>,
-        request: Arc<GenerateRequest>,
+        name: &str,
+        ask: impl FnOnce() -> BoxFuture<'static, Result<ChunkStream, LlmError>>,
     ) -> Result<ChunkStream, LlmError> {
-        let name: Arc<str> = adapter.name().into();
-        let opening = catch_unwind(AssertUnwindSafe(|| adapter.stream(request)));
+        let name: Arc<str> = name.into();
+        let opening = catch_unwind(AssertUnwindSafe(ask));
         let opening = opening.map_err(|panic| panicked(&name, &*panic))?;
         let slot = Arc::new(Mutex::new(Slot { source: Some(Source::Opening(opening)), ..Slot::default() }));
         {
