@@ -5,3 +5,4 @@
 
 mod adapters;
 mod assembler;
+mod wires;
