@@ -1,8 +1,9 @@
 //! The built-in plugins, in the order they are mounted.
 
+use linn_config::Config;
 use linn_plugin_agent_loop::{AgentLoopPlugin, LoopConfig};
-use linn_plugin_approval::{ApprovalGateConfig, ApprovalGatePlugin};
-use linn_plugin_compaction::{CompactionConfig, CompactionPlugin};
+use linn_plugin_approval::ApprovalGatePlugin;
+use linn_plugin_compaction::CompactionPlugin;
 use linn_plugin_files::{FilesConfig, FilesPlugin};
 use linn_plugin_interaction::InteractionToolsPlugin;
 use linn_plugin_llm_replay::{ReplayConfig, ReplayPlugin};
@@ -21,10 +22,15 @@ use linn_services::skills::SkillsPlugin;
 use linn_services::subagents::SubagentsPlugin;
 use linn_services::tools::ToolsPlugin;
 
+use crate::configured;
 use crate::harness::{Mounts, Setup};
+use crate::settings::SettingsPlugin;
 
 /// Puts all of them: the registries, then what works with them.
 pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
+    if let Some(config) = &setup.config {
+        mounts.put::<SettingsPlugin>(config.clone());
+    }
     mounts.put::<SessionsPlugin>(());
     mounts.put::<SystemPromptPlugin>(SystemPromptConfig::default());
     mounts.put::<ToolsPlugin>(());
@@ -37,17 +43,22 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
     mounts.put::<AgentsPlugin>(());
 
     if let Some(folder) = &setup.sessions {
-        mounts.put::<SessionStorePlugin>(SessionStoreConfig { folder: folder.clone() });
+        mounts.put::<SessionStorePlugin>(SessionStoreConfig::new(folder));
     }
     mounts.put::<ReplayPlugin>(ReplayConfig::default());
-    mounts.put::<ApprovalGatePlugin>(ApprovalGateConfig::default());
+    mounts.put::<ApprovalGatePlugin>(said(setup, configured::approval));
     mounts.put::<ToolTimeoutPlugin>(());
     mounts.put::<AgentLoopPlugin>(LoopConfig::default());
-    mounts.put::<CompactionPlugin>(CompactionConfig::default());
+    mounts.put::<CompactionPlugin>(said(setup, configured::compaction));
     mounts.put::<InteractionToolsPlugin>(());
     mounts.put::<TodoPlugin>(());
     if let Some(workspace) = &setup.workspace {
         mounts.put::<FilesPlugin>(FilesConfig::new(workspace));
-        mounts.put::<ShellPlugin>(ShellConfig { workspace: Some(workspace.clone()), ..ShellConfig::default() });
+        mounts.put::<ShellPlugin>(ShellConfig { workspace: Some(workspace.clone()), ..said(setup, configured::shell) });
     }
+}
+
+/// What the configuration says of a plugin; its defaults without one.
+fn said<T: Default>(setup: &Setup, read: impl FnOnce(&Config) -> T) -> T {
+    setup.config.as_ref().map(|config| read(&config.lock())).unwrap_or_default()
 }

@@ -1,8 +1,11 @@
 //! The command line: what it says, and what each command runs.
 
 mod answer;
+mod chat;
+mod config;
 mod demo;
 mod json;
+mod loaded;
 mod run;
 mod sessions;
 mod terminal;
@@ -11,9 +14,9 @@ mod turn;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use linn::services::approval::ApprovalMode;
+use crate::cli::loaded::SettingsArguments;
 
 /// An agent harness in which everything is a plugin on one typed event bus.
 #[derive(Debug, Parser)]
@@ -33,6 +36,10 @@ enum Command {
     },
     /// Run one prompt. Exit code: 0 done, 1 error, 2 wrong use, 3 denied, 4 aborted.
     Run(RunArguments),
+    /// Talk: one prompt after the other, from the terminal or from the lines of standard input.
+    Chat(ChatArguments),
+    /// What is set, and by whom.
+    Config(ConfigArguments),
     /// The sessions that are kept.
     Sessions {
         #[command(subcommand)]
@@ -48,27 +55,49 @@ enum Command {
 struct RunArguments {
     /// What to say.
     prompt: String,
-    /// The model, such as `replay:<file>` for a recording.
-    #[arg(long, short)]
-    model: String,
-    /// The folder that tools work in; by default the current one.
-    #[arg(long, short)]
-    workspace: Option<PathBuf>,
+    #[command(flatten)]
+    conversation: ConversationArguments,
+    /// Print the event stream: one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One prompt after the other.
+#[derive(Debug, Parser)]
+struct ChatArguments {
+    #[command(flatten)]
+    conversation: ConversationArguments,
+}
+
+/// A conversation.
+#[derive(Debug, Args)]
+struct ConversationArguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
     /// The folder of sessions; by default `~/.local/share/linn/sessions`.
     #[arg(long)]
     sessions: Option<PathBuf>,
     /// Go on with a kept session.
     #[arg(long, value_name = "SESSION")]
     resume: Option<String>,
-    /// Which calls are asked about.
-    #[arg(long, value_enum, default_value_t = Approve::Destructive)]
-    approve: Approve,
     /// Add what models stream to a recording, to be replayed with `--model replay:<file>`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print the event stream: one JSON object a line.
+}
+
+/// What is set.
+#[derive(Debug, Parser)]
+struct ConfigArguments {
+    /// One key, or all below it.
+    key: Option<String>,
+    /// Also what nobody set.
+    #[arg(long)]
+    all: bool,
+    /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    settings: SettingsArguments,
 }
 
 /// Which calls are asked about.
@@ -82,12 +111,12 @@ enum Approve {
     Always,
 }
 
-impl From<Approve> for ApprovalMode {
-    fn from(approve: Approve) -> Self {
-        match approve {
-            Approve::Never => Self::Never,
-            Approve::Destructive => Self::Destructive,
-            Approve::Always => Self::Always,
+impl Approve {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Destructive => "destructive",
+            Self::Always => "always",
         }
     }
 }
@@ -134,6 +163,11 @@ async fn run(command: Command) -> anyhow::Result<u8> {
             demo::demo(&terminal, pace).await.map(turn::Outcome::exit_code)
         }
         Command::Run(arguments) => run::run(arguments).await.map(turn::Outcome::exit_code),
+        Command::Chat(arguments) => chat::chat(arguments).await.map(turn::Outcome::exit_code),
+        Command::Config(arguments) => {
+            let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
+            config::config(&arguments, &terminal).map(u8::from)
+        }
         Command::Sessions { command, sessions } => {
             sessions::run(command.unwrap_or(SessionsCommand::List), sessions).await.map(|()| 0)
         }

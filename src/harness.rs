@@ -1,13 +1,16 @@
 //! The harness: a root context with the plugins that make it one.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use linn_bus::{BusError, Context, DisposeError, Fiber, FiberState, Plugin, Root, Seams, Svc};
+use linn_config::Config;
 use linn_services::agent::Agents;
 use linn_services::session::Sessions;
 
 use crate::builtins;
+use crate::settings::LiveConfig;
 
 /// A harness that runs: every built-in plugin is mounted, and so are those it was built with.
 ///
@@ -31,6 +34,7 @@ use crate::builtins;
 pub struct Harness {
     root: Root,
     fibers: Vec<Fiber>,
+    workspace: Option<PathBuf>,
 }
 
 impl Harness {
@@ -62,6 +66,11 @@ impl Harness {
         self.context().require::<dyn Sessions>()
     }
 
+    /// The folder that tools work in, if there is one.
+    pub fn workspace(&self) -> Option<&Path> {
+        self.workspace.as_deref()
+    }
+
     /// The mounted plugins, in their order.
     pub fn plugins(&self) -> &[Fiber] {
         &self.fibers
@@ -89,6 +98,8 @@ pub(crate) struct Setup {
     pub(crate) workspace: Option<PathBuf>,
     /// Where sessions are kept; nowhere if not set.
     pub(crate) sessions: Option<PathBuf>,
+    /// What else is set; the defaults if not.
+    pub(crate) config: Option<Arc<LiveConfig>>,
 }
 
 /// The plugins of a harness, in the order they are mounted.
@@ -136,6 +147,14 @@ impl HarnessBuilder {
         self
     }
 
+    /// The configuration: what it says of the built-in plugins, and what the `settings` service is about. Its workspace is
+    /// that of the harness, unless [`workspace`](Self::workspace) names another.
+    pub fn config(mut self, config: Config) -> Self {
+        self.setup.workspace.get_or_insert_with(|| config.workspace().to_owned());
+        self.setup.config = Some(Arc::new(LiveConfig::new(config)));
+        self
+    }
+
     /// Where tasks, time and chance come from; by default the tokio runtime that `build` runs on.
     pub fn seams(mut self, seams: Seams) -> Self {
         self.seams = Some(seams);
@@ -179,7 +198,7 @@ impl HarnessBuilder {
         }
         let root = Root::new(self.seams.unwrap_or_else(linn_bus::TokioRuntime::seams));
         match mount_all(&root, mounts).await {
-            Ok(fibers) => Ok(Harness { root, fibers }),
+            Ok(fibers) => Ok(Harness { root, fibers, workspace: self.setup.workspace }),
             Err(error) => {
                 if let Err(left) = root.fiber().dispose().await {
                     root.logger().error(left);

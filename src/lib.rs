@@ -14,12 +14,15 @@
 #![forbid(unsafe_code)]
 
 mod builtins;
+mod configured;
 mod harness;
+mod settings;
 
 pub use harness::{BuildError, Harness, HarnessBuilder};
 pub use linn_bus as bus;
 pub use linn_config as config;
 pub use linn_services as services;
+pub use settings::{LiveConfig, SettingsPlugin};
 
 /// The built-in plugins, with their configs.
 pub mod plugins {

@@ -57,6 +57,11 @@ impl Terminal {
         }
     }
 
+    /// Whether nobody reads any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
     /// Shows every session of the harness from now on.
     pub(crate) fn follow(self: &Arc<Self>, ctx: &Context) -> Result<(), BusError> {
         ctx.on_with(self, Self::record).map(drop)
@@ -70,6 +75,19 @@ impl Terminal {
     /// A line that explains.
     pub(crate) fn explain(&self, line: &str) {
         self.write(|out| out.line(&[(DIM, line)]));
+    }
+
+    /// Text as it is, with what a terminal would obey taken out.
+    pub(crate) fn plain(&self, text: &str) {
+        self.write(|out| text.lines().try_for_each(|line| out.line(&[(Style::new(), line)])));
+    }
+
+    /// The sign that a prompt can be typed.
+    pub(crate) fn prompt(&self) {
+        self.write(|out| {
+            out.break_line()?;
+            write!(out.writer, "{CYAN}› {CYAN:#}")
+        });
     }
 
     /// An empty line.

@@ -1,6 +1,8 @@
 //! The built program, from outside.
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
+mod chat;
+mod config;
 mod demo;
 mod run;
 mod sessions;

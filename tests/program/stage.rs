@@ -1,5 +1,6 @@
 //! A folder to run the program in, and recordings to run it with.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -14,7 +15,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new() -> Self {
         let stage = Self { folder: tempfile::tempdir().unwrap() };
-        for name in ["work", "sessions", "tmp"] {
+        for name in ["work", "sessions", "tmp", "home"] {
             std::fs::create_dir(stage.path(name)).unwrap();
         }
         stage
@@ -39,8 +40,26 @@ impl Stage {
     #[expect(clippy::disallowed_methods, reason = "the program is what is tested")]
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linn"));
-        command.args(arguments).stdin(Stdio::null()).env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command.args(arguments).stdin(Stdio::null()).current_dir(self.folder.path());
+        command.env_clear().env("PATH", path).env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
         command
+    }
+
+    /// The program with these arguments, `input` on its standard input.
+    pub(crate) fn linn_with(&self, arguments: &[&str], input: &str) -> Output {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// A file below the folder, with the folders above it.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let file = self.path(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
     }
 
     pub(crate) fn linn(&self, arguments: &[&str]) -> Output {

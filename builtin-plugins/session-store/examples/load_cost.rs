@@ -142,7 +142,7 @@ async fn main() -> Result<(), Failure> {
     let root = Root::new(TokioRuntime::seams());
     let folder = tempfile::tempdir()?;
     root.mount::<SessionsPlugin>(())?.running().await?;
-    let config = SessionStoreConfig { folder: folder.path().to_owned() };
+    let config = SessionStoreConfig::new(folder.path());
     root.mount::<SessionStorePlugin>(config)?.running().await?;
     let (sessions, stored) = (root.get().ok_or("no sessions")?, root.get().ok_or("no store")?);
     let harness = Harness { root, sessions, stored, folder };

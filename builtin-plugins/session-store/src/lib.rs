@@ -15,7 +15,7 @@
 //! # let folder = folder.path().to_owned();
 //! linn_bus_test::run(async |root| {
 //!     root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
-//!     root.mount::<SessionStorePlugin>(SessionStoreConfig { folder }).unwrap().running().await.unwrap();
+//!     root.mount::<SessionStorePlugin>(SessionStoreConfig::new(folder)).unwrap().running().await.unwrap();
 //!     let sessions = root.get::<dyn Sessions>().unwrap();
 //!     let session = sessions.create(&root, CreateSession::default()).unwrap();
 //!     sessions.flush(&session).await.unwrap();

@@ -19,6 +19,16 @@ use crate::system::{Disk, SystemDisk};
 pub struct SessionStoreConfig {
     /// The folder of sessions that no front end names by a file; an absolute path. It is made if need be.
     pub folder: PathBuf,
+    /// Whether only those sessions are kept that a front end names by a file.
+    #[serde(default)]
+    pub named_only: bool,
+}
+
+impl SessionStoreConfig {
+    /// Keeps every session; those that nobody names by a file in this folder, an absolute path.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), named_only: false }
+    }
 }
 
 /// Provides [`SessionPersistence`] and [`SessionFiles`] on the disk of the machine.
@@ -53,7 +63,7 @@ impl Plugin for SessionStorePlugin {
 ///
 /// When the context is not active, or somebody provides one of the seams already.
 pub fn start_on(ctx: &Context, config: SessionStoreConfig, disk: Arc<dyn Disk>) -> Result<(), Fault> {
-    let store = Arc::new(Store::new(ctx.clone(), disk, config.folder));
+    let store = Arc::new(Store::new(ctx.clone(), disk, config));
     let closing = store.clone();
     // The first effect is undone last: nobody logs or asks any more.
     ctx.effect("session logs", |fx| fx.defer(move || closing.close()))?;

@@ -18,6 +18,7 @@ use linn_services::session::{Fact, Record, SESSION_VERSION, Session};
 use crate::files::failed;
 use crate::log_file::{LogFile, Mark};
 use crate::place::Place;
+use crate::plugin::SessionStoreConfig;
 use crate::read::{LogContent, Unreadable, read_log};
 use crate::system::{Disk, Lock, LockGuard, Open, Patience};
 use crate::view;
@@ -33,6 +34,8 @@ pub(crate) struct Store {
     pub(crate) ctx: Context,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) folder: PathBuf,
+    /// Whether only sessions are kept that front ends name by a file.
+    named_only: bool,
     kept: Mutex<HashMap<SessionId, Arc<Kept>>>,
     /// Sessions that front ends name by a file.
     files: Mutex<HashMap<SessionId, PathBuf>>,
@@ -91,8 +94,10 @@ impl KeptState {
 pub(crate) type OpenLog = (Arc<dyn crate::system::DiskFile>, LogContent);
 
 impl Store {
-    pub(crate) fn new(ctx: Context, disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
-        Self { ctx, disk, folder, kept: Mutex::default(), files: Mutex::default(), is_retrying: AtomicBool::new(false) }
+    pub(crate) fn new(ctx: Context, disk: Arc<dyn Disk>, config: SessionStoreConfig) -> Self {
+        let SessionStoreConfig { folder, named_only } = config;
+        let is_retrying = AtomicBool::new(false);
+        Self { ctx, disk, folder, named_only, kept: Mutex::default(), files: Mutex::default(), is_retrying }
     }
 
     fn all_kept(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Kept>>> {
@@ -115,6 +120,11 @@ impl Store {
     pub(crate) fn bound_to(&self, file: &Path) -> Option<SessionId> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().find(|(_, it)| *it == file).map(|(id, _)| id.clone())
+    }
+
+    /// Whether a session lives in memory alone.
+    fn is_left_out(&self, id: &SessionId) -> bool {
+        self.named_only && !self.files.lock().unwrap_or_else(PoisonError::into_inner).contains_key(id)
     }
 
     pub(crate) fn place_of(&self, id: &SessionId) -> Place {
@@ -199,6 +209,9 @@ impl Store {
 
     /// A session came into the store: it is written from now on.
     pub(crate) fn created(&self, event: &SessionCreated) -> Result<(), PersistenceError> {
+        if self.is_left_out(event.session.id()) {
+            return Ok(());
+        }
         let kept = self.kept_of(event.session.id());
         let mut state = kept.state();
         match self.hold(&kept, &mut state, &event.session) {
@@ -218,6 +231,9 @@ impl Store {
 
     /// A session that was there before the plugin.
     pub(crate) fn adopt(&self, session: Session) {
+        if self.is_left_out(session.id()) {
+            return;
+        }
         let kept = self.kept_of(session.id());
         kept.state().session = Some(session);
     }

@@ -40,7 +40,7 @@ async fn store_on(root: &Root, folder: &Path, disk: Arc<dyn Disk>) -> Store {
     if root.get::<dyn Sessions>().is_none() {
         root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
     }
-    let config = SessionStoreConfig { folder: folder.to_owned() };
+    let config = SessionStoreConfig::new(folder);
     let start = move |ctx: Context, (): ()| {
         std::future::ready(linn_plugin_session_store::start_on(&ctx, config.clone(), disk.clone()))
     };

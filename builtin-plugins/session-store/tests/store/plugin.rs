@@ -14,7 +14,7 @@ fn it_mounts_and_leaves_nothing_behind() {
         let folder = folder();
         root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
         leak_check(&root, async |ctx| {
-            let config = SessionStoreConfig { folder: folder.path().to_owned() };
+            let config = SessionStoreConfig::new(folder.path());
             let plugin = ctx.mount::<SessionStorePlugin>(config).unwrap();
             plugin.running().await.unwrap();
             assert!(ctx.get::<dyn SessionPersistence>().is_some() && ctx.get::<dyn SessionFiles>().is_some());
@@ -35,7 +35,7 @@ fn it_mounts_and_leaves_nothing_behind() {
 #[test]
 fn a_relative_folder_is_refused() {
     run(async |root| {
-        let config = SessionStoreConfig { folder: "sessions".into() };
+        let config = SessionStoreConfig::new("sessions");
         let plugin = root.mount::<SessionStorePlugin>(config).unwrap();
         let error = plugin.running().await.unwrap_err();
         assert_eq!(error.code(), "CONFIG_INVALID");
@@ -66,7 +66,7 @@ fn a_new_version_takes_over_without_losing_a_record() {
     run(async |root| {
         let folder = folder();
         root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
-        let config = SessionStoreConfig { folder: folder.path().to_owned() };
+        let config = SessionStoreConfig::new(folder.path());
         let old = root.mount::<SessionStorePlugin>(config.clone()).unwrap();
         old.running().await.unwrap();
         let sessions = root.get::<dyn Sessions>().unwrap();
@@ -79,5 +79,28 @@ fn a_new_version_takes_over_without_losing_a_record() {
         sessions.flush(&session).await.unwrap();
         assert_whole(&folder.path().join("session-1.events"));
         assert_eq!(crate::lines(&folder.path().join("session-1.events")).len() as u64, session.len() + 1);
+    });
+}
+
+#[test]
+fn with_named_only_what_nobody_names_by_a_file_leaves_nothing_on_disk() {
+    run(async |root| {
+        let folder = folder();
+        root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
+        let config = SessionStoreConfig { named_only: true, ..SessionStoreConfig::new(folder.path().join("own")) };
+        root.mount::<SessionStorePlugin>(config).unwrap().running().await.unwrap();
+        let sessions = root.get::<dyn Sessions>().unwrap();
+        let session = sessions.create(&root, CreateSession::default()).unwrap();
+        turn(&session, "hello", "hi");
+        sessions.flush(&session).await.unwrap();
+        assert!(!folder.path().join("own").exists());
+
+        let files = root.get::<dyn SessionFiles>().unwrap();
+        let named = files.open(&folder.path().join("named.jsonl")).await.unwrap();
+        let create = CreateSession { id: Some(named.header.id.clone()), ..CreateSession::default() };
+        let session = sessions.create(&root, create).unwrap();
+        turn(&session, "hello", "hi");
+        sessions.flush(&session).await.unwrap();
+        assert_whole(&folder.path().join("named.jsonl.events"));
     });
 }

@@ -1,0 +1,58 @@
+//! What the configuration says, in the words of the built-in plugins.
+
+use linn_config::{Approval, Config, keys};
+use linn_plugin_approval::ApprovalGateConfig;
+use linn_plugin_compaction::CompactionConfig;
+use linn_plugin_shell::{BashConfig, ShellConfig};
+use linn_services::approval::ApprovalMode;
+
+/// Which calls wait for an answer.
+pub(crate) fn approval(config: &Config) -> ApprovalGateConfig {
+    let mode = match config.get(&keys::APPROVAL) {
+        Approval::Never => ApprovalMode::Never,
+        Approval::Destructive => ApprovalMode::Destructive,
+        Approval::Always => ApprovalMode::Always,
+    };
+    ApprovalGateConfig {
+        mode,
+        allow: config.get(&keys::PERMISSIONS_ALLOW),
+        deny: config.get(&keys::PERMISSIONS_DENY),
+        ask: config.get(&keys::PERMISSIONS_ASK),
+    }
+}
+
+/// How commands run.
+pub(crate) fn shell(config: &Config) -> ShellConfig {
+    let bash = BashConfig {
+        timeout_s: config.get(&keys::SHELL_TIMEOUT_SECS),
+        max_timeout_s: config.get(&keys::SHELL_MAX_TIMEOUT_SECS),
+        deny: config.get(&keys::SHELL_DENY),
+        deny_regex: config.get(&keys::SHELL_DENY_REGEX),
+        ..BashConfig::default()
+    };
+    let mut shell = ShellConfig { shell: config.get(&keys::SHELL_PROGRAM), bash, ..ShellConfig::default() };
+    // A variable that holds a key of a provider is none of a command's business, whatever its name.
+    let variables = config.get(&keys::PROVIDERS).into_iter().filter_map(|it| it.api_key_env);
+    shell.environment.secret.extend(variables.filter(|it| !it.is_empty()));
+    shell
+}
+
+/// When histories are made smaller.
+pub(crate) fn compaction(config: &Config) -> CompactionConfig {
+    let default = CompactionConfig::default();
+    let percent = |it: f64| (it * 100.0).round().clamp(1.0, 100.0) as u64;
+    let threshold_percent = percent(config.get(&keys::CONTEXT_COMPACT_AT));
+    // Zero is never: the history is compacted long before it fills the window.
+    let digest_percent = match config.get(&keys::CONTEXT_DIGEST_AT) {
+        0.0 => 100,
+        part => percent(part),
+    };
+    CompactionConfig {
+        auto: config.get(&keys::CONTEXT_AUTO_COMPACT),
+        threshold_percent,
+        digest_percent,
+        digest_target_percent: default.digest_target_percent.min(digest_percent.saturating_sub(10).max(1)),
+        instructions: config.get(&keys::CONTEXT_COMPACT_INSTRUCTIONS),
+        ..default
+    }
+}

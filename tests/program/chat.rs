@@ -1,0 +1,36 @@
+//! `linn chat`.
+
+use crate::stage::{Stage, says, stderr, stdout};
+
+#[test]
+fn each_line_is_a_turn_of_one_session_and_the_last_one_gives_the_exit_code() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("First answer."), says("Second answer.")]);
+    let (work, sessions) = (stage.path("work"), stage.path("sessions"));
+    let (work, sessions) = (work.to_str().unwrap(), sessions.to_str().unwrap());
+    let arguments = ["chat", "--model", &model, "--workspace", work, "--sessions", sessions];
+    let output = stage.linn_with(&arguments, "one\ntwo\n");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let shown = stdout(&output);
+    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text} in {shown}"));
+    assert!(at("First answer.") < at("two") && at("two") < at("Second answer."));
+
+    let listed = stdout(&stage.linn(&["sessions", "list", "--sessions", sessions]));
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+
+    // The recording is used up: the next turn fails, and that is how the conversation ends.
+    let model = stage.recording("r", &[says("Only answer.")]);
+    let arguments = ["chat", "--model", &model, "--workspace", work, "--sessions", sessions];
+    let output = stage.linn_with(&arguments, "one\ntwo\n\nnever sent\n");
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("never sent"));
+}
+
+#[test]
+fn without_a_prompt_nothing_is_asked_and_it_ends_with_0() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("Not asked.")]);
+    let output = stage.linn(&["chat", "--model", &model, "--sessions", stage.path("sessions").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("Not asked."));
+}
