@@ -14,7 +14,8 @@ pub trait Compaction {
     /// Compacts the history of an agent; `None` if there is nothing that could go.
     ///
     /// While the agent is idle it opens a turn of its own. What a human asks for while a turn runs happens when that is over;
-    /// the other triggers are for the loop, between two steps. Dropping the future leaves the history as it was.
+    /// the other triggers are for the loop, between two steps, and fail as [`CompactionError::Off`] where histories are not
+    /// compacted by themselves. Dropping the future leaves the history as it was.
     async fn compact(&self, request: CompactRequest) -> Result<Option<Compacted>, CompactionError>;
 
     /// The tokens that the next request of an agent would take, by estimate.
@@ -86,6 +87,9 @@ pub struct Compacted {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompactionError {
+    /// Histories are compacted only when a human asks for it.
+    #[error("automatic compaction is off")]
+    Off,
     /// Another one runs.
     #[error("a compaction of this session is under way")]
     InProgress,
@@ -130,6 +134,7 @@ impl CompactionError {
     /// Stable code.
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Off => "COMPACTION_OFF",
             Self::InProgress => "COMPACTION_IN_PROGRESS",
             Self::Region(_) => "COMPACTION_REGION",
             Self::Summary(_) => "COMPACTION_SUMMARY",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use linn_bus::{Context, Fault, Inject, Lookup, Plugin, Service, Svc};
 use linn_services::agent::{Agent, AgentDriver, AgentFactory, Agents, SessionStartSource};
+use linn_services::compaction::Compaction;
 use linn_services::llm::Llm;
 use linn_services::prompt::{AssembleContext, SystemPrompt};
 use linn_services::session::Sessions;
@@ -26,6 +27,7 @@ pub struct AgentLoopNeeds {
     llm: Lookup<dyn Llm>,
     tools: Lookup<dyn Tools>,
     prompt: Lookup<dyn SystemPrompt>,
+    compaction: Lookup<dyn Compaction>,
 }
 
 impl std::fmt::Debug for AgentLoopNeeds {
@@ -94,6 +96,11 @@ impl Seams {
 
     pub(crate) async fn prompt(&self) -> Result<Svc<dyn SystemPrompt>, LoopError> {
         found(&self.needs.prompt).await
+    }
+
+    /// Makes room in the window of a model, if something does.
+    pub(crate) async fn compaction(&self) -> Result<Option<Svc<dyn Compaction>>, LoopError> {
+        Ok(self.needs.compaction.get().await?)
     }
 }
 

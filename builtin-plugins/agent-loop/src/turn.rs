@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use linn_bus::Context;
 use linn_services::agent::{Agent, ContinuationDecision, Prompt, PromptDecision};
+use linn_services::compaction::{CompactRequest, CompactTrigger, CompactionError};
 use linn_services::events::{AgentPromptSubmit, AgentTurnContinuation, AgentTurnStop};
+use linn_services::llm::LlmError;
 use linn_services::model::HookContext;
 use linn_services::session::{ContextMessage, PromptBlocked, TurnEndReason, UserMessage};
 use tokio_util::sync::CancellationToken;
@@ -51,14 +53,49 @@ impl<'a> Turn<'a> {
             return Ok(TurnEndReason::Rejected { reason });
         }
         let mut hit_max_tokens = false;
+        let mut made_room = false;
         loop {
-            let done = self.run_step().await?;
+            let done = match self.run_step().await {
+                Ok(done) => done,
+                Err(Halt::Failed(LoopError::Llm(error))) if error.is_context_length() => {
+                    self.make_room(error, made_room).await?;
+                    made_room = true;
+                    continue;
+                }
+                Err(halt) => return Err(halt),
+            };
+            made_room = false;
             hit_max_tokens |= done.hit_max_tokens;
             if !self.goes_on(&done).await? {
                 break;
             }
         }
         Ok(if hit_max_tokens { TurnEndReason::MaxTokens } else { TurnEndReason::Completed })
+    }
+
+    /// Has the history compacted because a request was longer than its model takes. It fails, as the request did, if that
+    /// gives no room, or has just been done.
+    async fn make_room(&self, mut error: LlmError, was_done: bool) -> Result<(), Halt> {
+        let Some(compaction) = self.of.driver.seams.compaction().await? else { return Err(error.into()) };
+        let request = CompactRequest {
+            agent: self.agent().clone(),
+            trigger: CompactTrigger::ContextLength,
+            instructions: None,
+            signal: self.token.clone(),
+        };
+        let why = if was_done {
+            error.message.clone()
+        } else {
+            match race(&self.token, compaction.compact(request)).await? {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => error.message.clone(),
+                Err(CompactionError::Off) => return Err(error.into()),
+                Err(failed) => failed.to_string(),
+            }
+        };
+        error.message =
+            format!("provider rejected the context and forced compaction could not reclaim enough space ({why})");
+        Err(error.into())
     }
 
     /// Has each prompt admitted, rewritten or refused. If all were refused: why the last one was.

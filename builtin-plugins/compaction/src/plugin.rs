@@ -110,6 +110,9 @@ impl Service {
         if request.trigger == CompactTrigger::Manual {
             self.turn_over(agent).await;
         }
+        if request.trigger != CompactTrigger::Manual && !self.compactor.config.auto {
+            return Err(CompactionError::Off);
+        }
         if agent.session().turns().open_step.is_some() {
             return Err(CompactionError::Region("a step is open"));
         }
@@ -119,8 +122,9 @@ impl Service {
         let measure = self.compactor.measure(agent, None);
         let window = self.compactor.budget_of(agent).context_window;
         let end = match request.trigger {
-            // A human who asks means it: half of the messages may stay, and as many tokens.
-            CompactTrigger::Manual => {
+            // A human who asks means it, and an endpoint that refuses has a smaller window than was believed: half of the
+            // messages may stay, and as many tokens.
+            CompactTrigger::Manual | CompactTrigger::ContextLength => {
                 let n_messages = measure.nodes.iter().filter(|it| it.message.is_some()).count();
                 if n_messages <= 2 {
                     return Ok(None);

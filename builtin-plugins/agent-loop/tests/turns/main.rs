@@ -6,6 +6,7 @@ mod cancel;
 mod ends;
 mod inbox;
 mod lives;
+mod room;
 mod seams;
 mod side_by_side;
 mod support;

@@ -77,7 +77,7 @@ fn r103_a_summary_alone_is_not_summed_up_again() {
         bench.pre_step().await.unwrap();
         let history = bench.history();
         assert_eq!(history.len(), 3);
-        assert_eq!(bench.compaction().compact(bench.request(CompactTrigger::ContextLength)).await.unwrap(), None);
+        assert_eq!(bench.compaction().compact(bench.request(CompactTrigger::Threshold)).await.unwrap(), None);
         assert_eq!((bench.history(), bench.model.requests().len()), (history, 1));
     });
 }
