@@ -53,7 +53,8 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
     mounts.put::<InteractionToolsPlugin>(());
     mounts.put::<TodoPlugin>(());
     if let Some(workspace) = &setup.workspace {
-        mounts.put::<FilesPlugin>(FilesConfig::new(workspace));
+        let confinement = said(setup, configured::confinement);
+        mounts.put::<FilesPlugin>(FilesConfig { confinement, ..FilesConfig::new(workspace) });
         mounts.put::<ShellPlugin>(ShellConfig { workspace: Some(workspace.clone()), ..said(setup, configured::shell) });
     }
 }

@@ -3,6 +3,7 @@
 use linn_config::{Approval, Config, keys};
 use linn_plugin_approval::ApprovalGateConfig;
 use linn_plugin_compaction::CompactionConfig;
+use linn_plugin_files::Confinement;
 use linn_plugin_shell::{BashConfig, ShellConfig};
 use linn_services::approval::ApprovalMode;
 
@@ -18,6 +19,14 @@ pub(crate) fn approval(config: &Config) -> ApprovalGateConfig {
         allow: config.get(&keys::PERMISSIONS_ALLOW),
         deny: config.get(&keys::PERMISSIONS_DENY),
         ask: config.get(&keys::PERMISSIONS_ASK),
+    }
+}
+
+/// How far the paths of tools may lead. Who lets everything run without a question gets no other fence either.
+pub(crate) fn confinement(config: &Config) -> Confinement {
+    match config.get(&keys::APPROVAL) {
+        Approval::Never => Confinement::None,
+        Approval::Destructive | Approval::Always => Confinement::Workspace,
     }
 }
 

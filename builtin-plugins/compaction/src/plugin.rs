@@ -1,6 +1,7 @@
 //! The plugin: the provider of `compaction`, and its listeners.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linn_bus::{Context, Demand, Fault, Inject, Lookup, NeedList, Plugin, Svc, provider};
@@ -8,7 +9,7 @@ use linn_services::agent::Agent;
 use linn_services::compaction::{
     CompactRequest, CompactTrigger, Compacted, Compaction, CompactionError, ContextBudget,
 };
-use linn_services::events::{AgentPreStep, SessionEvent};
+use linn_services::events::{AgentPreStep, SessionEvent, SettingsChanged};
 use linn_services::ids::SessionId;
 use linn_services::llm::{CONTEXT_LENGTH, Llm};
 use linn_services::session::{Fact, Sessions, TurnEndReason};
@@ -51,7 +52,9 @@ impl Plugin for CompactionPlugin {
 
     async fn start(ctx: &Context, config: CompactionConfig, needs: Needs) -> Result<(), Fault> {
         let compactor = Compactor::new(ctx.clone(), needs.llm, needs.sessions, config);
-        let service = Arc::new(Service { compactor, waiting: Mutex::default(), refused: Mutex::default() });
+        let is_auto = AtomicBool::new(compactor.config.auto);
+        let service = Arc::new(Service { compactor, is_auto, waiting: Mutex::default(), refused: Mutex::default() });
+        ctx.on_with(&service, Service::setting_changed)?;
         ctx.on_with(&service, Service::pre_step)?;
         ctx.on_with(&service, Service::logged)?;
         ctx.provide::<dyn Compaction>(Arc::new(Provider(service)))?;
@@ -61,6 +64,8 @@ impl Plugin for CompactionPlugin {
 
 struct Service {
     compactor: Compactor,
+    /// Whether histories are made smaller by themselves: as configured, until somebody sets it anew.
+    is_auto: AtomicBool,
     /// Who asked for a compaction while a turn ran: told when it may be made.
     waiting: Mutex<HashMap<SessionId, Vec<CancellationToken>>>,
     /// Sessions whose last turn failed because a request was too long.
@@ -72,11 +77,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Service {
+    fn setting_changed(&self, change: &SettingsChanged) {
+        if change.name == "context.auto_compact"
+            && let Some(is_auto) = change.value.as_bool()
+        {
+            self.is_auto.store(is_auto, Ordering::Relaxed);
+        }
+    }
+
     async fn pre_step(&self, step: &AgentPreStep) -> Result<(), Fault> {
         let id = step.agent.session().id();
         let is_forced = lock(&self.refused).remove(id);
         let coded = |error: CompactionError| Fault::msg(&error).with_code(error.code());
-        if self.compactor.config.auto {
+        if self.is_auto.load(Ordering::Relaxed) {
             self.compactor.relieve(step, is_forced).await.map_err(coded)?;
         }
         Ok(())
@@ -110,7 +123,7 @@ impl Service {
         if request.trigger == CompactTrigger::Manual {
             self.turn_over(agent).await;
         }
-        if request.trigger != CompactTrigger::Manual && !self.compactor.config.auto {
+        if request.trigger != CompactTrigger::Manual && !self.is_auto.load(Ordering::Relaxed) {
             return Err(CompactionError::Off);
         }
         if agent.session().turns().open_step.is_some() {

@@ -1,10 +1,11 @@
 //! The tool `bash`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linn_bus::{Context, Fault, Inject, Lookup, Plugin, Svc};
-use linn_services::events::ShellOutputChunk;
+use linn_services::events::{SettingsChanged, ShellOutputChunk};
 use linn_services::interaction::{Interaction, InteractionError, Password, SudoAnswer, SudoQuestion};
 use linn_services::shell::{Shell, ShellCommand, ShellOutput, ShellStream};
 use linn_services::tools::{Tool, ToolExecution, ToolFailure, ToolOutput, Tools};
@@ -63,8 +64,10 @@ impl Plugin for BashPlugin {
             deny: DenyList::new(&config.bash)?,
             redactor: Redactor::new(secrets),
             outputs,
+            timeout_s: AtomicU64::new(config.bash.timeout_s),
             config: config.bash,
         });
+        ctx.on_with(&bash, Bash::setting_changed)?;
         let tool = Tool::new("bash", DESCRIPTION, move |arguments: Arguments, call| {
             let bash = bash.clone();
             async move { bash.run(arguments, &call).await }
@@ -91,6 +94,8 @@ struct Bash {
     deny: DenyList,
     redactor: Redactor,
     outputs: Arc<Outputs>,
+    /// How long a command may take if the model names no limit: as configured, until somebody sets it anew.
+    timeout_s: AtomicU64,
     config: BashConfig,
 }
 
@@ -103,6 +108,14 @@ enum Rights {
 }
 
 impl Bash {
+    fn setting_changed(&self, change: &SettingsChanged) {
+        if change.name == "shell.timeout_secs"
+            && let Some(timeout_s) = change.value.as_u64()
+        {
+            self.timeout_s.store(timeout_s.clamp(1, self.config.max_timeout_s), Ordering::Relaxed);
+        }
+    }
+
     async fn run(&self, arguments: Arguments, call: &ToolExecution) -> Result<ToolOutput, ToolFailure> {
         let Arguments { command: line, timeout } = arguments;
         if line.trim().is_empty() {
@@ -116,7 +129,7 @@ impl Bash {
             Rights::Refused(output) => return Ok(output),
         };
 
-        let timeout_s = timeout.unwrap_or(self.config.timeout_s).clamp(1, self.config.max_timeout_s);
+        let timeout_s = timeout.unwrap_or(self.timeout_s.load(Ordering::Relaxed)).clamp(1, self.config.max_timeout_s);
         let listening = Arc::new(Listening::new(self, call));
         let mut command = self.command(ShellCommand::line(line), call);
         command.password = password;
@@ -173,7 +186,7 @@ impl Bash {
     /// Whether `sudo` would ask.
     async fn needs_password(&self, call: &ToolExecution) -> Result<bool, ToolFailure> {
         let probe = ShellCommand::exec("sudo", ["-n", "true"].map(str::to_owned).to_vec());
-        let limit = Some(Duration::from_secs(self.config.timeout_s));
+        let limit = Some(Duration::from_secs(self.timeout_s.load(Ordering::Relaxed)));
         let probe = self.shell.run(ShellCommand { timeout: limit, ..self.command(probe, call) }).await?;
         Ok(probe.exit_code != Some(0))
     }

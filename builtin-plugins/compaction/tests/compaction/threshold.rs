@@ -3,6 +3,7 @@
 use linn_bus_test::run;
 use linn_plugin_compaction::CompactionConfig;
 use linn_services::compaction::CompactTrigger;
+use linn_services::events::SettingsChanged;
 use linn_services::llm::{CONTEXT_LENGTH, LlmError};
 use linn_services::session::{Fact, SurfaceOp, TurnEnd, TurnEndReason};
 use linn_services_test::Reply;
@@ -106,6 +107,19 @@ fn nothing_happens_by_itself_when_it_is_switched_off() {
         let before = bench.session().len();
         bench.pre_step_with(&"x".repeat(2000)).await.unwrap();
         assert_eq!(bench.session().len(), before);
+        let error = bench.compaction().compact(bench.request(CompactTrigger::ContextLength)).await.unwrap_err();
+        assert_eq!(error.code(), "COMPACTION_OFF");
+    });
+}
+
+#[test]
+fn it_can_be_switched_on_while_it_runs() {
+    run(async |root| {
+        let bench = Bench::new(root, CompactionConfig { auto: false, ..small() }, [summary("s")]).await;
+        fill(&bench);
+        bench.root.emit(&SettingsChanged { name: "context.auto_compact".to_owned(), value: true.into() });
+        bench.pre_step_with(&"x".repeat(20)).await.unwrap();
+        assert_eq!(bench.history()[0], framed("s"));
     });
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use linn_bus_test::Recorder;
 use linn_plugin_shell::{BashConfig, ShellConfig};
-use linn_services::events::ShellOutputChunk;
+use linn_services::events::{SettingsChanged, ShellOutputChunk};
 use linn_services::model::text_of;
 use linn_services::shell::ShellStream;
 use linn_services::tools::{ToolClass, ToolExecutionInput, ToolExecutionResult};
@@ -87,6 +87,26 @@ fn a_time_limit_is_held_within_its_bounds() {
         assert_eq!(text_of(&result.content), "bash timed out after 1s (killed)\n(no output)");
         let refused = bash(&world, json!({ "command": "true", "timeout": 0 })).await;
         assert!(refused.is_error && text_of(&refused.content).contains("timeout"), "{refused:?}");
+    });
+}
+
+#[test]
+fn a_time_limit_that_is_set_while_the_program_runs_holds_from_then_on() {
+    let bash_config = BashConfig { timeout_s: 1, max_timeout_s: HELD_S, ..BashConfig::default() };
+    run_with(ShellConfig { bash: bash_config, ..ShellConfig::default() }, async |world| {
+        let changed = |name: &str, value| SettingsChanged { name: name.to_owned(), value };
+        world.root.emit(&changed("shell.timeout_secs", json!(100 * HELD_S)));
+        // What is none of its business, or no number, changes nothing.
+        world.root.emit(&changed("diagnostics.timeout_secs", json!(1)));
+        world.root.emit(&changed("shell.timeout_secs", json!("soon")));
+        let recorder = Recorder::new();
+        recorder.note(&world.root, |it: &ShellOutputChunk| it.text.clone()).unwrap();
+        let fire = async {
+            recorder.nth::<String>(1).await;
+            world.fire.cancel();
+        };
+        let ((text, _), ()) = futures_util::future::join(told(&world, "echo so far; sleep 300"), fire).await;
+        assert_eq!(text, "bash timed out after 3600s (killed)\nso far\n", "no longer than the most");
     });
 }
 
