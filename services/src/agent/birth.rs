@@ -17,6 +17,7 @@ use crate::agent::{
 };
 use crate::events::{AgentCreated, AgentDisposed, AgentSessionStart};
 use crate::ids::AgentId;
+use crate::persistence::StoredSession;
 use crate::session::{CreateSession, PreparedSession};
 
 /// An agent on its way. Everything it takes is part of one effect of whoever makes it; dropped before its
@@ -88,10 +89,9 @@ impl Birth {
     }
 
     pub(crate) async fn resume(&self, options: ResumeAgent) -> Result<Agent, AgentsError> {
-        let ResumeAgent { session_id, options, setup, .. } = options;
-        let sessions = self.registry.sessions();
+        let session_id = options.session_id.clone();
         let reserved = CreateSession { id: Some(session_id.clone()), ..CreateSession::default() };
-        let reserved = sessions.prepare(&self.ctx, reserved)?;
+        let reserved = self.registry.sessions().prepare(&self.ctx, reserved)?;
         let look_up = async {
             match self.registry.persistence().get().await {
                 Ok(Some(persistence)) => persistence
@@ -107,6 +107,11 @@ impl Birth {
             self.registry.ctx.logger().warn(format_args!("session `{session_id}`: {notice}"));
         }
         drop(reserved);
+        self.restore(options, stored).await
+    }
+
+    pub(crate) async fn restore(&self, options: ResumeAgent, stored: StoredSession) -> Result<Agent, AgentsError> {
+        let ResumeAgent { session_id, options, setup, .. } = options;
         let header = stored.header;
         let session = CreateSession {
             id: Some(session_id),
@@ -116,7 +121,7 @@ impl Birth {
             seed: stored.records,
             created_at: Some(header.created_at),
         };
-        let prepared = sessions.prepare(&self.ctx, session)?;
+        let prepared = self.registry.sessions().prepare(&self.ctx, session)?;
         self.raise(prepared, options, setup, SessionStartSource::Resume).await
     }
 

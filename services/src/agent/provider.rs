@@ -13,7 +13,7 @@ use crate::agent::{
     Agent, AgentFactory, AgentHandle, Agents, AgentsError, CreateAgent, ResumeAgent, SessionStartSource,
 };
 use crate::ids::AgentId;
-use crate::persistence::SessionPersistence;
+use crate::persistence::{SessionPersistence, StoredSession};
 use crate::session::Sessions;
 
 /// Provides [`Agents`].
@@ -232,6 +232,17 @@ impl Agents for Provider {
     async fn resume(&self, ctx: &Context, options: ResumeAgent) -> Result<AgentHandle, AgentsError> {
         let birth = Birth::begin(&self.0, ctx, &options.agent_id)?;
         let outcome = birth.resume(options).await;
+        birth.end(outcome).await
+    }
+
+    async fn restore(
+        &self,
+        ctx: &Context,
+        options: ResumeAgent,
+        stored: StoredSession,
+    ) -> Result<AgentHandle, AgentsError> {
+        let birth = Birth::begin(&self.0, ctx, &options.agent_id)?;
+        let outcome = birth.restore(options, stored).await;
         birth.end(outcome).await
     }
 

@@ -8,6 +8,7 @@ use linn_bus::{
 
 use crate::agent::{Agent, AgentFactory, AgentOptions};
 use crate::ids::{AgentId, SessionId};
+use crate::persistence::StoredSession;
 use crate::session::{Record, SessionError};
 
 /// The agents that live in a harness: made here and found here.
@@ -31,6 +32,17 @@ pub trait Agents {
     ///
     /// Dropping the future unwinds what was begun; both ids are free again.
     async fn resume(&self, ctx: &Context, options: ResumeAgent) -> Result<AgentHandle, AgentsError>;
+
+    /// Makes an agent with a session that was read already, as `session-files` does. What was noticed while it was read is
+    /// for who read it to tell.
+    ///
+    /// Dropping the future unwinds what was begun; both ids are free again.
+    async fn restore(
+        &self,
+        ctx: &Context,
+        options: ResumeAgent,
+        stored: StoredSession,
+    ) -> Result<AgentHandle, AgentsError>;
 
     /// The agent of this id, once it is published.
     fn get(&self, id: &AgentId) -> Result<Option<Agent>, ServiceError>;

@@ -91,6 +91,19 @@ fn ag_11_a_stored_session_goes_on_where_it_was() {
 }
 
 #[test]
+fn ag_11_a_session_that_was_read_already_goes_on_without_persistence() {
+    run(async |root| {
+        let world = World::new(root).await;
+        world.story.listen(&world.root, "");
+        let handle = world.agents.restore(&world.root, options("s"), stored()).await.unwrap();
+        let session = handle.agent().session();
+        assert_eq!(session.header(), &stored().header);
+        assert_eq!(session.len(), 3);
+        assert_eq!(world.story.lines(), ["session/created", "agent/created", "session-start Resume", "start"]);
+    });
+}
+
+#[test]
 fn ag_11_without_persistence_nothing_is_resumed() {
     run(async |root| {
         let world = World::new(root).await;
