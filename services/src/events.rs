@@ -7,6 +7,8 @@ mod compaction;
 mod fs;
 mod interaction;
 mod llm;
+mod oauth;
+mod plugins;
 mod prompt;
 mod providers;
 mod session;
@@ -27,6 +29,8 @@ pub use compaction::{CompactionDigest, CompactionEnd, CompactionFailed, Compacti
 pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::{LlmEffortReplaced, LlmRetry, LlmStream};
+pub use oauth::OAuthPrompt;
+pub use plugins::{PluginNotice, PluginNoticeLevel, PluginStatus, PluginsChange};
 pub use prompt::{SystemPromptAssemble, SystemPromptChange};
 pub use providers::{ProviderModels, ProvidersChanged};
 pub use session::{SessionCreated, SessionDisposed, SessionEvent, SessionFlush, SessionSaved, SessionUnsaved};

@@ -14,7 +14,7 @@ pub use execution::{
 };
 pub use limit::{RESULT_LIMIT_BYTES, limit_content, limit_text};
 pub use provider::ToolsPlugin;
-pub use registry::{ToolGuard, ToolRestriction, Tools, ToolsError};
+pub use registry::{ToolClaim, ToolGuard, ToolRestriction, Tools, ToolsError};
 pub use tool::{Tool, ToolBody, ToolClass, ToolFailure, ToolOutput, ToolPreview};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What is registered with the tools. Each entry is a listener of an event that only the registry dispatches: so the bus
 //! gives its order, the scope that sees it, its end, and the switch of a reload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::{BusError, Context, EffectHandle, Event, Listener, ListenerError, ScopeKey, listener};
@@ -9,7 +9,9 @@ use linn_bus::{BusError, Context, EffectHandle, Event, Listener, ListenerError, 
 use crate::events::ToolsChange;
 use crate::ids::ToolName;
 use crate::tools::schema::ArgumentCheck;
-use crate::tools::{Tool, ToolExecution, ToolFailure, ToolGuard, ToolOutput, ToolPreview, ToolRestriction, ToolsError};
+use crate::tools::{
+    Tool, ToolClaim, ToolExecution, ToolFailure, ToolGuard, ToolOutput, ToolPreview, ToolRestriction, ToolsError,
+};
 
 /// The name of the tool that runs code; the harness alone may register it.
 const RESERVED: &str = "run_code";
@@ -21,6 +23,8 @@ pub(crate) struct ToolEntry {
     pub(crate) arguments: ArgumentCheck,
     /// It is there for one agent.
     is_scoped: bool,
+    /// What it claims, if it was contributed.
+    claim: Option<ToolClaim>,
 }
 
 /// Collects the tools that a scope has, whether it may see them or not.
@@ -37,6 +41,14 @@ struct CollectTools {
 struct CollectRestrictions {
     scope: Option<ScopeKey>,
     found: Mutex<Vec<Arc<ToolRestriction>>>,
+}
+
+/// Collects the names of tools that are taken away from a scope.
+#[derive(Event)]
+#[event(name = "internal/tools/withheld", mode = Emit, subject = scope)]
+struct CollectWithheld {
+    scope: Option<ScopeKey>,
+    found: Mutex<Vec<Arc<Vec<ToolName>>>>,
 }
 
 /// Runs the body of one tool. The listener is of the plugin that registered it, which therefore does not end under a call.
@@ -81,6 +93,15 @@ pub(crate) struct Entries {
 impl Entries {
     /// Registers a tool through the context it shall live in.
     pub(crate) fn register(&self, ctx: &Context, tool: Tool) -> Result<EffectHandle, ToolsError> {
+        self.enter(ctx, tool, None)
+    }
+
+    /// The same for a tool that claims less, or more, than a name of its own.
+    pub(crate) fn contribute(&self, ctx: &Context, tool: Tool, claim: ToolClaim) -> Result<EffectHandle, ToolsError> {
+        self.enter(ctx, tool, Some(claim))
+    }
+
+    fn enter(&self, ctx: &Context, tool: Tool, claim: Option<ToolClaim>) -> Result<EffectHandle, ToolsError> {
         let name = tool.name().clone();
         if name == *RESERVED {
             return Err(ToolsError::Reserved(name));
@@ -88,13 +109,13 @@ impl Entries {
         let arguments = ArgumentCheck::new(&name, &tool.schema.parameters)?;
         let is_scoped = ctx.scope_key().is_some();
         // What starts in the wings takes over the names of the version that it replaces.
-        if ctx.fiber().is_visible() {
+        if claim.is_none() && ctx.fiber().is_visible() {
             let all = self.all(ctx.scope_key());
-            if all.iter().any(|it| it.is_scoped == is_scoped && *it.tool.name() == name) {
+            if all.iter().any(|it| it.claim.is_none() && it.is_scoped == is_scoped && *it.tool.name() == name) {
                 return Err(ToolsError::Duplicate { name, is_global: !is_scoped });
             }
         }
-        let entry = Arc::new(ToolEntry { tool: Arc::new(tool), arguments, is_scoped });
+        let entry = Arc::new(ToolEntry { tool: Arc::new(tool), arguments, is_scoped, claim });
         self.announced(ctx, &format!("tool `{name}`"), || {
             let (listed, run, previewed) = (entry.clone(), entry.clone(), entry);
             Ok(vec![
@@ -112,6 +133,14 @@ impl Entries {
                     Some(previewed.tool.body.preview(&it.execution).await)
                 }))?,
             ])
+        })
+    }
+
+    /// Takes tools away.
+    pub(crate) fn withhold(&self, ctx: &Context, names: Vec<ToolName>) -> Result<EffectHandle, ToolsError> {
+        let names = Arc::new(names);
+        self.announced(ctx, "withheld tools", || {
+            Ok(vec![ctx.on(move |it: &CollectWithheld| push(&it.found, names.clone()))?])
         })
     }
 
@@ -180,14 +209,37 @@ impl Entries {
     /// The tools that a scope sees, by name.
     pub(crate) fn visible(&self, scope: Option<&ScopeKey>) -> BTreeMap<ToolName, Arc<ToolEntry>> {
         let restrictions = self.restrictions(scope);
-        let (scoped, global): (Vec<_>, Vec<_>) = self.all(scope).into_iter().partition(|it| it.is_scoped);
-        let global = global.into_iter().filter(|it| restrictions.iter().all(|by| is_let_pass(by, it.tool.name())));
-        let mut visible = BTreeMap::new();
+        let is_let_pass =
+            |it: &Arc<ToolEntry>| it.is_scoped || restrictions.iter().all(|by| is_let_pass(by, it.tool.name()));
+        let (contributed, owned): (Vec<_>, Vec<_>) = self.all(scope).into_iter().partition(|it| it.claim.is_some());
+        let (scoped, global): (Vec<_>, Vec<_>) = owned.into_iter().partition(|it| it.is_scoped);
+        let claimed = |claim| contributed.iter().filter(move |it| it.claim == Some(claim));
         // The first holder of a name wins in its layer, and the layer of the agent comes first.
-        for entry in scoped.into_iter().chain(global) {
-            visible.entry(entry.tool.name().clone()).or_insert(entry);
+        let owned = scoped.iter().chain(&global);
+        let layers = owned.chain(claimed(ToolClaim::InPlace)).chain(claimed(ToolClaim::FreeName));
+        let mut visible = BTreeMap::new();
+        for entry in layers.filter(|it| is_let_pass(it)) {
+            visible.entry(entry.tool.name().clone()).or_insert_with(|| entry.clone());
+        }
+        let mut replaced = BTreeSet::new();
+        for entry in claimed(ToolClaim::InPlace) {
+            let name = entry.tool.name();
+            if let Some(place) = visible.get_mut(name)
+                && replaced.insert(name.clone())
+            {
+                *place = entry.clone();
+            }
+        }
+        for name in self.withheld(scope).iter().flat_map(|it| it.iter()) {
+            visible.remove(name);
         }
         visible
+    }
+
+    fn withheld(&self, scope: Option<&ScopeKey>) -> Vec<Arc<Vec<ToolName>>> {
+        let collect = CollectWithheld { scope: scope.cloned(), found: Mutex::default() };
+        self.ctx.emit(&collect);
+        taken(collect.found)
     }
 
     fn restrictions(&self, scope: Option<&ScopeKey>) -> Vec<Arc<ToolRestriction>> {

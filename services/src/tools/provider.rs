@@ -11,7 +11,9 @@ use crate::prompt::{AssembleContext, SystemPrompt, ToolSource};
 use crate::tools::entries::Entries;
 use crate::tools::execution::Mint;
 use crate::tools::pipeline::Pipeline;
-use crate::tools::{Tool, ToolExecutionInput, ToolExecutionResult, ToolGuard, ToolRestriction, Tools, ToolsError};
+use crate::tools::{
+    Tool, ToolClaim, ToolExecutionInput, ToolExecutionResult, ToolGuard, ToolRestriction, Tools, ToolsError,
+};
 
 /// Provides [`Tools`].
 ///
@@ -57,6 +59,14 @@ fn schemas(entries: &Entries, scope: Option<&ScopeKey>) -> Vec<ToolSchema> {
 impl Tools for Provider {
     fn register(&self, ctx: &Context, tool: Tool) -> Result<EffectHandle, ToolsError> {
         self.entries.register(ctx, tool)
+    }
+
+    fn contribute(&self, ctx: &Context, tool: Tool, claim: ToolClaim) -> Result<EffectHandle, ToolsError> {
+        self.entries.contribute(ctx, tool, claim)
+    }
+
+    fn withhold(&self, ctx: &Context, names: Vec<ToolName>) -> Result<EffectHandle, ToolsError> {
+        self.entries.withhold(ctx, names)
     }
 
     fn guard(&self, ctx: &Context, guard: ToolGuard) -> Result<EffectHandle, ToolsError> {

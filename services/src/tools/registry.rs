@@ -17,6 +17,14 @@ pub trait Tools {
     /// Registers a tool.
     fn register(&self, ctx: &Context, tool: Tool) -> Result<EffectHandle, ToolsError>;
 
+    /// Registers a tool that gives way to others, or takes the place of one; see [`ToolClaim`]. Of several with the same claim
+    /// to a name the first counts, and none of them is an error.
+    fn contribute(&self, ctx: &Context, tool: Tool, claim: ToolClaim) -> Result<EffectHandle, ToolsError>;
+
+    /// Takes the tools of these names away from everybody this context reaches, whoever registered them and however. There
+    /// need not be any.
+    fn withhold(&self, ctx: &Context, names: Vec<ToolName>) -> Result<EffectHandle, ToolsError>;
+
     /// Registers a guard, which may refuse calls that everybody else has let pass; it cannot allow any.
     fn guard(&self, ctx: &Context, guard: ToolGuard) -> Result<EffectHandle, ToolsError>;
 
@@ -40,6 +48,16 @@ pub trait Tools {
     /// ran for the call is dropped where it waits. Dropping the future does the same; the result is then told to the
     /// listeners of `tools/result` all the same, by a task.
     async fn execute(&self, input: ToolExecutionInput) -> Result<ToolExecutionResult, ServiceError>;
+}
+
+/// What a tool that is contributed claims of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolClaim {
+    /// It is there where nothing else has its name.
+    FreeName,
+    /// It is there in place of whatever else has its name, also for an agent that has that for itself; and as with
+    /// [`FreeName`](ToolClaim::FreeName) where nothing has. Who may not see that does not see this either.
+    InPlace,
 }
 
 /// Refuses calls: a function that gives the reason, or nothing.

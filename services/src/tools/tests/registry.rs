@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::{Kit, Notes, call_of, counting, echo, says, text, tool};
 use crate::events::ToolsChange;
 use crate::ids::ToolName;
-use crate::tools::{ToolRestriction, Tools, ToolsPlugin};
+use crate::tools::{ToolClaim, ToolRestriction, Tools, ToolsPlugin};
 
 fn names(kit: &Kit, scope: Option<&linn_bus::ScopeKey>) -> Vec<String> {
     kit.tools.visible(scope).unwrap().iter().map(|it| it.name().to_string()).collect()
@@ -268,5 +268,55 @@ fn two_harnesses_do_not_see_each_other() {
             assert!(names(&kit, None).is_empty());
         });
         assert_eq!(names(&kit, None), ["a"]);
+    });
+}
+
+#[test]
+fn script_20_2_a_contributed_tool_gives_way_or_takes_the_place_for_everybody() {
+    run(async |root| {
+        let kit = Kit::new(&root).await;
+        let (ada, bob) = (kit.agent("ada"), kit.agent("bob"));
+        let contribute = |name, says_what, claim| kit.tools.contribute(&root, says(name, says_what), claim).unwrap();
+        contribute("free", "first", ToolClaim::FreeName);
+        contribute("free", "second", ToolClaim::FreeName);
+        contribute("bash", "gives way", ToolClaim::FreeName);
+        kit.register(says("bash", "built in"));
+        kit.tools.register(ada.context(), says("bash", "ada's own")).unwrap();
+        assert_eq!(text(&kit.call("free", json!({})).await), "first");
+        assert_eq!(text(&kit.call("bash", json!({})).await), "built in");
+        assert_eq!(text(&kit.execute(call_of(&ada, "bash", json!({}))).await), "ada's own");
+
+        let replaced = contribute("bash", "in place", ToolClaim::InPlace);
+        contribute("bash", "in place too", ToolClaim::InPlace);
+        contribute("new", "plain", ToolClaim::InPlace);
+        for agent in [&ada, &bob] {
+            assert_eq!(text(&kit.execute(call_of(agent, "bash", json!({}))).await), "in place");
+        }
+        assert_eq!(names(&kit, None), ["bash", "free", "new"]);
+        kit.tools.restrict(bob.context(), deny(&["bash"])).unwrap();
+        assert_eq!(names(&kit, Some(bob.key())), ["free", "new"]);
+        replaced.dispose().await;
+        assert_eq!(text(&kit.call("bash", json!({})).await), "in place too");
+    });
+}
+
+#[test]
+fn script_20_2_withheld_tools_are_there_for_nobody() {
+    run(async |root| {
+        let kit = Kit::new(&root).await;
+        let ada = kit.agent("ada");
+        kit.register(echo("a"));
+        kit.register(echo("b"));
+        kit.tools.register(ada.context(), echo("a")).unwrap();
+        kit.tools.contribute(&root, echo("a"), ToolClaim::InPlace).unwrap();
+        let watch = linn_bus_test::Recorder::new();
+        watch.note(&root, |_: &ToolsChange| ()).unwrap();
+        let withheld = kit.tools.withhold(&root, vec!["a".into(), "unknown".into()]).unwrap();
+        assert_eq!(names(&kit, None), ["b"]);
+        assert_eq!(names(&kit, Some(ada.key())), ["b"]);
+        assert_eq!(kit.execute(call_of(&ada, "a", json!({}))).await.error.unwrap().code, "UNKNOWN_TOOL");
+        withheld.dispose().await;
+        assert_eq!(names(&kit, None), ["a", "b"]);
+        assert_eq!(watch.names(), ["tools/change", "tools/change"]);
     });
 }
