@@ -1,5 +1,9 @@
 //! Compaction: an older part of the history gives way to a summary.
 
+mod estimate;
+
+pub use estimate::TokenEstimator;
+
 use linn_bus::{ServiceError, service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

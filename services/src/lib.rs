@@ -29,4 +29,5 @@ pub mod skills;
 pub mod subagents;
 pub mod tools;
 pub mod usage;
+pub mod web;
 pub mod workflows;

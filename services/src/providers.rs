@@ -29,10 +29,11 @@ pub trait Providers {
     fn models(&self) -> Result<Vec<ModelInfo>, ServiceError>;
 
     /// The model that is asked for: of the provider named, if it has one of this id; else of the only one that has; else of
-    /// the active one. `None` if nobody is known to have it.
+    /// the active one, also where only others are known to have it. `None` if nobody is.
     fn route(&self, model: &str, provider: Option<&str>) -> Result<Option<ModelInfo>, ServiceError>;
 
-    /// Ready when the models that are looked for at the start were found or given up. Cancel safe.
+    /// Ready when no models are looked for: those of the start, and those of a provider that was changed since, were found
+    /// or given up. Cancel safe.
     async fn settled(&self) -> Result<(), ServiceError>;
 
     /// Looks for the models of all providers anew, and gives all of them. One that does not answer keeps what it had.
@@ -152,9 +153,10 @@ pub struct ProviderSpec {
     /// Headers of every request. Their values may be secrets.
     #[schemars(with = "BTreeMap<String, String>")]
     pub headers: Vec<(String, SecretString)>,
-    /// Window of its models, in tokens, where they do not say themselves.
+    /// Window of its models, in tokens, whatever they say themselves; `models_override` says it for one.
     pub context_window: Option<u64>,
-    /// What it says of its models, by id: `context_window`, `max_tokens`, `reasoning`, `thinking_levels`.
+    /// What holds of its models whatever they say themselves, by id: `name`, `context_window`, `max_tokens`, `reasoning`,
+    /// `thinking_levels`, `vision`. One that it does not list is added.
     pub models_override: Vec<(String, Map<String, Value>)>,
     /// Path that lists its models, appended to `base_url`.
     pub models_endpoint: Option<String>,
