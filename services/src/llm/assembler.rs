@@ -7,8 +7,8 @@ use crate::ids::CallId;
 use crate::llm::LlmError;
 use crate::model::{BlockType, ContentBlock, FinishReason, Message, Role, StreamChunk, TokenUsage};
 
-/// Most bytes that the arguments of one call may have: 4 MiB.
-pub const MAX_ARGUMENTS_BYTES: usize = 4 << 20;
+/// Most bytes that the arguments of one call may have: 8 MiB.
+pub const MAX_ARGUMENTS_BYTES: usize = 8 << 20;
 
 /// Most bytes that all text, reasoning and arguments of one answer may have: 16 MiB.
 pub const MAX_ANSWER_BYTES: usize = 16 << 20;

@@ -5,4 +5,5 @@
 
 mod adapters;
 mod assembler;
+mod calls;
 mod wires;

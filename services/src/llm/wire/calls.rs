@@ -12,8 +12,8 @@ use secrecy::SecretString;
 
 use crate::events::LlmRetry;
 use crate::llm::wire::{
-    Backoff, Body, EventTooLarge, Failure, Frame, HttpRequest, HttpResponse, SseParser, Transport, TransportError,
-    clean_text, error_text, hint_ms, status_error,
+    Backoff, Body, Failure, Frame, HttpRequest, HttpResponse, SseParser, Transport, TransportError, clean_text,
+    error_text, hint_ms, status_error,
 };
 use crate::llm::{ChunkStream, LlmError};
 use crate::model::{FinishReason, GenerateRequest, StreamChunk};
@@ -129,6 +129,7 @@ impl Calls {
             n_streams: 0,
             has_output: false,
             is_visible: false,
+            has_thought: false,
             was_empty: false,
             is_over: false,
         });
@@ -154,7 +155,10 @@ impl Calls {
                 let error = LlmError::new("TRANSPORT", clean_text(&error.to_string(), &http.secrets)).retryable();
                 return Err(Failure { error, hint_ms: None, reason: Some("transport error") });
             }
-            None => return Err(stalled(limit_ms).retryable().into()),
+            None => {
+                let error = stalled(limit_ms).retryable();
+                return Err(Failure { error, hint_ms: None, reason: Some("transport error") });
+            }
         };
         if (200..300).contains(&response.status) {
             return Ok(response);
@@ -207,6 +211,8 @@ struct Run<D> {
     has_output: bool,
     /// Whether this attempt passed text or a call on.
     is_visible: bool,
+    /// Whether this attempt passed reasoning on.
+    has_thought: bool,
     /// Whether an attempt came to nothing.
     was_empty: bool,
     is_over: bool,
@@ -228,7 +234,7 @@ impl<D: Decoder> Run<D> {
         loop {
             let failure = match self.calls.send(&self.http).await {
                 Ok(response) => {
-                    self.reading = Some(Reading::new(response.body, (self.decoder)(), &self.calls));
+                    self.reading = Some(Reading::new(response.body, (self.decoder)(), &self.calls, &self.http));
                     return Ok(());
                 }
                 Err(failure) => failure,
@@ -258,11 +264,12 @@ impl<D: Decoder> Run<D> {
                     self.is_over = true;
                 }
                 self.has_output = true;
-                self.is_visible |= match &chunk {
-                    StreamChunk::TextDelta { text, .. } => !text.trim().is_empty(),
-                    StreamChunk::ToolCallDelta { .. } => true,
-                    _ => false,
-                };
+                match &chunk {
+                    StreamChunk::TextDelta { text, .. } => self.is_visible |= !text.trim().is_empty(),
+                    StreamChunk::ToolCallDelta { .. } => self.is_visible = true,
+                    StreamChunk::ReasoningDelta { .. } => self.has_thought = true,
+                    _ => {}
+                }
                 return Some(Ok(chunk));
             }
             if self.is_over {
@@ -321,7 +328,7 @@ impl<D: Decoder> Run<D> {
         if std::mem::take(&mut self.has_output) {
             self.out.push_back(StreamChunk::Discard);
         }
-        self.is_visible = false;
+        (self.is_visible, self.has_thought) = (false, false);
         Ok(())
     }
 
@@ -344,13 +351,16 @@ impl<D: Decoder> Run<D> {
 
     /// The answer has neither text nor a call.
     fn nothing(&mut self) -> Failure {
-        let again = "provider returned an answer without text or tool calls; retrying once";
-        let error =
-            "provider returned an answer without text or tool calls; retry also produced no usable assistant response";
+        const AGAIN: [&str; 2] = [
+            "provider returned an empty response; retrying once and requiring either a structured tool call or visible response",
+            "provider returned a reasoning-only response; retrying once and requiring either a structured tool call or visible response",
+        ];
+        let issue = if self.has_thought { "a reasoning-only response" } else { "an empty response" };
+        let error = format!("provider returned {issue}; retry also produced no usable assistant response");
         let error = LlmError::new("EMPTY_ANSWER", error);
         let is_first = !std::mem::replace(&mut self.was_empty, true);
         let error = if is_first { error.retryable() } else { error };
-        Failure { error, hint_ms: None, reason: Some(again) }
+        Failure { error, hint_ms: None, reason: Some(AGAIN[usize::from(self.has_thought)]) }
     }
 }
 
@@ -361,6 +371,10 @@ struct Reading<D> {
     decoder: D,
     idle: Idle,
     is_closed: bool,
+    /// The beginning of a body that is no stream of events.
+    other: Option<Vec<u8>>,
+    has_bytes: bool,
+    secrets: Vec<SecretString>,
 }
 
 /// What a read gives.
@@ -372,28 +386,48 @@ enum Read {
 }
 
 impl<D: Decoder> Reading<D> {
-    fn new(body: Body, decoder: D, calls: &Calls) -> Self {
+    fn new(body: Body, decoder: D, calls: &Calls, http: &HttpRequest) -> Self {
         let idle = Idle::new(calls.clock().clone(), calls.limits);
-        Self { body, sse: SseParser::new(), decoder, idle, is_closed: false }
+        let secrets = http.secrets.clone();
+        let (sse, other) = (SseParser::new(), None);
+        Self { body, sse, decoder, idle, is_closed: false, other, has_bytes: false, secrets }
+    }
+
+    /// No line of a stream of events begins as JSON and HTML do: endpoints that do not stream say what is wrong that way.
+    fn look(&mut self, bytes: &[u8]) {
+        if !self.has_bytes {
+            let Some(first) = bytes.trim_ascii_start().first() else { return };
+            self.has_bytes = true;
+            self.other = matches!(first, b'{' | b'[' | b'<').then(Vec::new);
+        }
+        if let Some(other) = &mut self.other {
+            let room = MAX_ERROR_BYTES - other.len();
+            other.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
     }
 
     /// Reads once.
     async fn more(&mut self, out: &mut VecDeque<StreamChunk>) -> Result<(), Failure> {
         let has_finished = self.decoder.progress() != Progress::Answering;
         let read = std::future::poll_fn(|cx| self.poll_read(cx, has_finished)).await;
-        let decoder = &mut self.decoder;
         let mut is_over = true;
         match read {
             Read::Bytes(bytes) => {
-                self.sse.feed(&bytes, |frame| take(decoder, frame, out)).map_err(|Stopped(error)| error)?;
+                self.look(&bytes);
+                let decoder = &mut self.decoder;
+                self.sse.feed(&bytes, |frame| take(decoder, frame, out))?;
                 is_over = decoder.progress() == Progress::Closed;
             }
             Read::End => {
+                let decoder = &mut self.decoder;
                 // An event that was cut off says nothing; that the answer is not whole is told below.
                 let cut = self.sse.finish(|frame| take(decoder, frame, out)).err();
                 if decoder.progress() == Progress::Answering {
+                    if let Some(other) = &self.other {
+                        return Err(no_stream(other, &self.secrets).into());
+                    }
                     return Err(cut
-                        .map_or_else(incomplete, |Stopped(error)| match error.code.as_deref() {
+                        .map_or_else(incomplete, |error| match error.code.as_deref() {
                             Some("MALFORMED_RESPONSE") => incomplete(),
                             _ => error,
                         })
@@ -401,7 +435,7 @@ impl<D: Decoder> Reading<D> {
                 }
             }
             Read::Failed(error) if !has_finished => {
-                let error = clean_text(&error.to_string(), &[]);
+                let error = clean_text(&error.to_string(), &self.secrets);
                 return Err(LlmError::new("STREAM_READ", format!("stream read error: {error}")).retryable().into());
             }
             Read::Nothing if !has_finished => return Err(stalled(self.idle.limits.idle_ms).into()),
@@ -427,20 +461,11 @@ impl<D: Decoder> Reading<D> {
     }
 }
 
-fn take<D: Decoder>(decoder: &mut D, frame: Frame<'_>, out: &mut VecDeque<StreamChunk>) -> Result<(), Stopped> {
+fn take<D: Decoder>(decoder: &mut D, frame: Frame<'_>, out: &mut VecDeque<StreamChunk>) -> Result<(), LlmError> {
     if decoder.progress() == Progress::Closed {
         return Ok(());
     }
-    decoder.frame(frame, out).map_err(Stopped)
-}
-
-/// Why a stream is read no further.
-struct Stopped(LlmError);
-
-impl From<EventTooLarge> for Stopped {
-    fn from(error: EventTooLarge) -> Self {
-        Self(LlmError::new("STREAM_LIMIT", error.to_string()))
-    }
+    decoder.frame(frame, out)
 }
 
 /// Tells when nothing came for too long. The timer is set once and again when it is due, not for every read.
@@ -504,6 +529,10 @@ fn used_up(mut error: LlmError, n_attempts: u32) -> LlmError {
 
 fn stalled(limit_ms: u64) -> LlmError {
     LlmError::new("STALLED", format!("stream idle timeout ({}s with no data)", limit_ms.div_ceil(1000)))
+}
+
+fn no_stream(body: &[u8], secrets: &[SecretString]) -> LlmError {
+    LlmError::new("NOT_A_STREAM", format!("the provider did not stream its answer: {}", error_text(body, secrets)))
 }
 
 fn incomplete() -> LlmError {

@@ -23,6 +23,9 @@ pub struct Endpoint {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub api_key: Option<SecretString>,
+    /// What the key is, for wires that send a token from a login in another way.
+    #[serde(default)]
+    pub key_kind: KeyKind,
     /// More headers for every request. One that carries a key is left out if `api_key` is set.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
@@ -39,6 +42,18 @@ pub struct Endpoint {
 
 fn default_idle_timeout_ms() -> u64 {
     120_000
+}
+
+/// What the key of an endpoint is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum KeyKind {
+    /// A key of the vendor's interface.
+    #[default]
+    Api,
+    /// A token from a login.
+    OAuth,
 }
 
 /// A model of an endpoint.
@@ -137,6 +152,7 @@ impl Endpoint {
             name: name.into(),
             base_url: base_url.into(),
             api_key: None,
+            key_kind: KeyKind::Api,
             headers: BTreeMap::new(),
             prefix: String::new(),
             models: models.collect(),
@@ -213,9 +229,10 @@ impl Endpoint {
         self.models.iter().filter(|it| fit(it).is_some()).max_by_key(|it| fit(it))
     }
 
-    /// The address of a path of the wire.
+    /// The address of a path of the wire. A query of the base stays behind it.
     pub fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url.trim_end_matches('/'))
+        let (base, query) = self.base_url.split_at(self.base_url.find(['?', '#']).unwrap_or(self.base_url.len()));
+        format!("{}{path}{query}", base.trim_end_matches('/'))
     }
 
     /// The host of the address in lower case, without a port; empty if the address is none of the web.
@@ -231,7 +248,8 @@ impl Endpoint {
 
     /// The path of the address, without a slash at its end.
     pub fn path(&self) -> &str {
-        self.split_url().1.trim_end_matches('/')
+        let path = self.split_url().1;
+        path[..path.find(['?', '#']).unwrap_or(path.len())].trim_end_matches('/')
     }
 
     fn split_url(&self) -> (&str, &str) {
@@ -275,7 +293,8 @@ mod tests {
             ("https://API.z.ai/api/v4/", "api.z.ai", "/api/v4"),
             ("http://127.0.0.1:8080/cursor/v1", "127.0.0.1", "/cursor/v1"),
             ("http://[::1]:80", "[::1]", ""),
-            ("HTTPS://user:sk-1@h.invalid?x=1", "h.invalid", "?x=1"),
+            ("HTTPS://user:sk-1@h.invalid?x=1", "h.invalid", ""),
+            ("https://h/a/?x=/1", "h", "/a"),
             ("ftp://h", "", ""),
             ("h/v1", "", ""),
             ("é", "", ""),
@@ -283,6 +302,7 @@ mod tests {
             assert_eq!((at(url).host().as_str(), at(url).path()), (host, path), "{url}");
         }
         assert_eq!(at("https://h/v1/").url("/models"), "https://h/v1/models");
+        assert_eq!(at("https://h/v1/?x=/1").url("/models"), "https://h/v1/models?x=/1");
     }
 
     #[test]

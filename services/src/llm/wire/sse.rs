@@ -1,5 +1,7 @@
 //! Server-sent events, from bytes that come in any pieces.
 
+use crate::llm::LlmError;
+
 /// Most bytes that one event may have: 1 MiB.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
@@ -16,6 +18,12 @@ pub struct Frame<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is larger than {MAX_EVENT_BYTES} bytes")]
 pub struct EventTooLarge;
+
+impl From<EventTooLarge> for LlmError {
+    fn from(error: EventTooLarge) -> Self {
+        Self::new("STREAM_LIMIT", error.to_string())
+    }
+}
 
 /// Cuts bytes into events.
 ///
