@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use linn_services::agent::with_own_ids;
 use linn_services::events::AgentStepResult;
 use linn_services::llm::{Assembler, LlmError};
-use linn_services::model::{ContentBlock, FinishReason, GenerateRequest, Message, TokenUsage};
+use linn_services::model::{ContentBlock, FinishReason, GenerateRequest, Message, StreamChunk, TokenUsage};
 use linn_services::session::{AssistantChunk, AssistantMessage, SurfaceOp};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ struct Heard {
     usage: Option<TokenUsage>,
     /// The label the endpoint gave; what is done goes by the content.
     finish: FinishReason,
-    /// Seqs of the chunks in the log.
+    /// Seqs of the chunks in the log that the answer is made of; those before a discard are not.
     chunks: Vec<u64>,
 }
 
@@ -75,7 +75,13 @@ impl Turn<'_> {
             let Some(chunk) = race(token, stream.next()).await? else { break };
             let chunk = chunk?;
             let taken = assembler.push(&chunk);
-            chunks.push(self.agent().session().append(AssistantChunk { turn, step, chunk })?.seq);
+            let is_discard = chunk == StreamChunk::Discard;
+            let seq = self.agent().session().append(AssistantChunk { turn, step, chunk })?.seq;
+            if is_discard {
+                chunks.clear();
+            } else {
+                chunks.push(seq);
+            }
             taken?;
         }
         let finish = assembler.finished().cloned().unwrap_or(FinishReason::Stop);

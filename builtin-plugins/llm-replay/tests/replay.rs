@@ -11,7 +11,7 @@ use linn_bus_test::{leak_check, run};
 use linn_plugin_llm_replay::{
     Bundled, Exchange, Outcome, Recording, RecordingStore, ReplayConfig, ReplayError, ReplayMode, ReplayPlugin,
 };
-use linn_services::llm::{Adapter, ChunkStream, Llm, LlmError, LlmPlugin};
+use linn_services::llm::{Adapter, Assembler, ChunkStream, Llm, LlmError, LlmPlugin};
 use linn_services::model::{
     ContentBlock, FinishReason, GenerateRequest, LlmCallConfig, Message, StreamChunk, ToolSchema,
 };
@@ -110,6 +110,7 @@ impl Adapter for Echo {
             let words: Vec<_> = said.split_inclusive(' ').map(str::to_owned).collect();
             let steps = words.into_iter().map(|it| match it.as_str() {
                 "break" => Err(LlmError::new("SERVER", "it broke")),
+                "again " => Ok(StreamChunk::Discard),
                 it => Ok(text(it)),
             });
             let spoken = stream::iter(steps).then(move |step| {
@@ -145,6 +146,24 @@ fn what_was_recorded_is_replayed_with_its_pauses() {
         assert_eq!(said(&second), "and three");
         // Replays are not recorded.
         assert_eq!(Recording::parse("tape", &shelf.text("tape")).unwrap().exchanges.len(), 2);
+    });
+}
+
+#[test]
+fn an_answer_that_was_begun_anew_is_recorded_and_replayed_with_what_was_discarded() {
+    run(async |root| {
+        let shelf = Arc::new(Shelf::default());
+        let (llm, _replay) = recording(&root, &shelf, "tape").await;
+        let first = ask(&llm, request("echo", &["broken again whole"])).await.unwrap();
+        assert_eq!(first, [text("broken "), StreamChunk::Discard, text("whole"), stop()]);
+        assert_eq!(ask(&llm, request("replay:tape", &["broken again whole"])).await.unwrap(), first);
+        let recording = Recording::parse("tape", &shelf.text("tape")).unwrap();
+        assert_eq!(recording.to_text(), shelf.text("tape"));
+        let mut assembler = Assembler::new();
+        for it in &recording.exchanges[0].chunks {
+            assembler.push(&it.chunk).unwrap();
+        }
+        assert_eq!(assembler.finish(&[]).message.content, [ContentBlock::text("whole")]);
     });
 }
 

@@ -133,6 +133,40 @@ fn lp_06_every_chunk_is_logged() {
 }
 
 #[test]
+fn lp_06_what_stands_before_a_discard_is_logged_and_no_part_of_the_answer() {
+    run(async |root| {
+        let broken = Reply::empty().and_text("broken").and_call("c1", "echo", json!({}));
+        let reply = broken.and_chunk(StreamChunk::Discard).and_chunk(StreamChunk::TextDelta {
+            // Indices begin anew.
+            index: 0,
+            text: "whole".into(),
+        });
+        let world = World::new(root, [reply, Reply::text("and on")]).await;
+        let agent = world.agent().await;
+        say(&agent, "hi").await;
+        let records = agent.session().records_from(0);
+        let chunks = records.iter().filter(|it| matches!(it.fact, Fact::AssistantChunk(_)));
+        let (before, behind): (Vec<_>, Vec<_>) = {
+            let is_discard = |it: &&std::sync::Arc<linn_services::session::Record>| matches!(&it.fact, Fact::AssistantChunk(it) if it.chunk == StreamChunk::Discard);
+            let at = chunks.clone().find(is_discard).unwrap().seq;
+            chunks.map(|it| it.seq).partition(|seq| *seq <= at)
+        };
+        // Start, two deltas and end of the text, start and delta of the call, and the discard itself.
+        assert_eq!(before.len(), 7);
+        let answer = records.iter().find(|it| matches!(it.fact, Fact::AssistantMessage(_))).unwrap();
+        let Fact::AssistantMessage(message) = &answer.fact else { unreachable!() };
+        assert_eq!(message.content, ["whole".into()]);
+        assert_eq!(answer.surface.as_ref().unwrap().source_seqs.as_ref(), Some(&behind));
+        assert!(!records.iter().any(|it| matches!(it.fact, Fact::ToolCall(_))));
+
+        say(&agent, "more").await;
+        let shown = world.model.requests().pop().unwrap();
+        let said: Vec<_> = shown.messages.iter().map(|it| linn_services::model::text_of(&it.content)).collect();
+        assert_eq!(said, ["hi", "whole", "more"]);
+    });
+}
+
+#[test]
 fn lp_07_steering_from_a_tool_joins_the_next_step() {
     run(async |root| {
         let world = World::new(root, [Reply::call("c1", "nudge", text("")), Reply::text("done")]).await;

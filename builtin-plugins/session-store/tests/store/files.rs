@@ -4,11 +4,13 @@ use std::path::Path;
 
 use linn_bus_test::run;
 use linn_services::ids::SessionId;
-use linn_services::model::{ContentBlock, text_of};
-use linn_services::session::{CreateSession, RewindCause, Session, SessionRewind, SurfaceOp, UserMessage};
+use linn_services::model::{ContentBlock, StreamChunk, text_of};
+use linn_services::session::{
+    AssistantChunk, CreateSession, RewindCause, Session, SessionRewind, SurfaceOp, UserMessage,
+};
 use serde_json::{Value, json};
 
-use crate::script::{assert_paired, begin, end, turn, turn_with_calls};
+use crate::script::{answer, assert_paired, begin, chunk, end, turn, turn_with_calls};
 use crate::{assert_whole, folder, lines, seed_of, store};
 
 fn values(path: &Path) -> Vec<Value> {
@@ -57,6 +59,29 @@ fn a_new_file_gets_its_view_at_once_and_its_log_with_the_first_record() {
         let again = store.files.open(&file).await.unwrap();
         assert_eq!(again.records, entered.session.records_from(0));
         assert_eq!(store.files.open(Path::new("s.jsonl")).await.unwrap_err().code(), "SESSION_IO");
+    });
+}
+
+#[test]
+fn what_an_attempt_said_that_was_discarded_is_in_the_log_and_not_in_the_view() {
+    run(async |root| {
+        let folder = folder();
+        let file = folder.path().join("s.jsonl");
+        let store = store(&root, &folder.path().join("own")).await;
+        let opened = store.files.open(&file).await.unwrap();
+        let entered = store.resume(&root, &opened);
+        let session = &entered.session;
+        let number = begin(session, "hi");
+        chunk(session, number, "broken");
+        session.append(AssistantChunk { turn: number, step: 1, chunk: StreamChunk::Discard }).unwrap();
+        answer(session, number, "whole answer");
+        end(session, number);
+        assert_eq!(messages(&file), ["user: hi", "assistant: whole answer"]);
+        let log = lines(&folder.path().join("s.jsonl.events")).concat();
+        assert!(log.contains("\"broken\"") && log.contains("{\"type\":\"discard\"}"), "{log}");
+        let records = session.records_from(0);
+        entered.handle.dispose().await;
+        assert_eq!(store.files.open(&file).await.unwrap().records, records);
     });
 }
 
