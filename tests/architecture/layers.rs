@@ -10,6 +10,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("linn-config", &[]),
     ("linn-services", &["linn-bus"]),
     ("linn-services-test", &["linn-bus", "linn-services"]),
+    ("linn-model-server", &[]),
     ("linn-bridge", &["linn-bus", "linn-services"]),
     ("linn-loader", &["linn-bus", "linn-services", "linn-config"]),
     ("linn-sdk", &["linn-bus", "linn-services"]),
@@ -19,7 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const PLUGIN_EDGES: &[&str] = &["linn-bus", "linn-services"];
 
 /// What tests may name on top: the test kit, and what mounts a plugin for real.
-const DEV_EDGES: &[&str] = &["linn-bus-test", "linn-services-test", "linn-loader", "linn-config"];
+const DEV_EDGES: &[&str] = &["linn-bus-test", "linn-services-test", "linn-model-server", "linn-loader", "linn-config"];
 
 /// The crate that composes all others and may name each of them.
 const ROOT: &str = "linn";
