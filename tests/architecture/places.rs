@@ -5,6 +5,7 @@
 
 /// Modules that hold `unsafe` code, each argued at its blocks and tested.
 pub(crate) const UNSAFE_MODULES: &[&str] = &[
+    "builtin-plugins/llm-openai/tests/cost",
     "bus/examples/dispatch_cost",
     "bus/src/bus",
     "bus/src/cell",
@@ -30,6 +31,7 @@ pub(crate) const DOCUMENTED_CRATES: &[&str] = &["linn-bus", "linn-config", "linn
 /// Modules that implement a seam to the operating system, time or chance, or need a barrier of the system.
 pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/files/src/system",
+    "builtin-plugins/llm-openai/src/system",
     "builtin-plugins/llm-replay/src/system",
     "builtin-plugins/session-store/src/system",
     "builtin-plugins/shell/src/system",
@@ -51,6 +53,7 @@ pub(crate) const SYSTEM_PATHS: &[&str] = &[
     "libc",
     "process_wrap",
     "rand",
+    "reqwest",
     "rustix",
     "std::env",
     "std::fs",
