@@ -31,6 +31,7 @@ pub(crate) const DOCUMENTED_CRATES: &[&str] = &["linn-bus", "linn-config", "linn
 /// Modules that implement a seam to the operating system, time or chance, or need a barrier of the system.
 pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/files/src/system",
+    "builtin-plugins/llm-anthropic/src/system",
     "builtin-plugins/llm-openai/src/system",
     "builtin-plugins/llm-replay/src/system",
     "builtin-plugins/session-store/src/system",
