@@ -34,6 +34,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/llm-anthropic/src/system",
     "builtin-plugins/llm-openai/src/system",
     "builtin-plugins/llm-replay/src/system",
+    "builtin-plugins/providers/src/system",
     "builtin-plugins/session-store/src/system",
     "builtin-plugins/shell/src/system",
     "bus/src/frames",

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::{Context, Lookup, Svc};
 use linn_services::agent::Agent;
-use linn_services::compaction::{CompactTrigger, Compacted, CompactionError, ContextBudget};
+use linn_services::compaction::{CompactTrigger, Compacted, CompactionError, ContextBudget, TokenEstimator};
 use linn_services::events::{CompactionEnd, CompactionFailed, CompactionStart};
 use linn_services::ids::SessionId;
 use linn_services::llm::Llm;
 use linn_services::model::MessageSource;
+use linn_services::providers::Providers;
 use linn_services::session::{
     AppendError, CompactEnd, CompactStart, CompactSummary, ErrorInfo, Fact, NodeRange, Record, Sessions, SurfaceOp,
     TurnEnd, TurnEndReason, TurnStart, TurnTrigger, UserMessage,
@@ -18,7 +19,7 @@ use linn_services::session::{
 use tokio_util::sync::CancellationToken;
 
 use crate::config::CompactionConfig;
-use crate::estimate::{Estimator, Front, Measure};
+use crate::estimate::{Front, Measure};
 use crate::region::balanced;
 use crate::repair::answer_open_calls;
 use crate::summary::{Asking, Summary};
@@ -124,8 +125,8 @@ impl Compactor {
         Self { ctx, llm, sessions, config, running: Mutex::default() }
     }
 
-    pub(crate) fn estimator(&self) -> Estimator {
-        Estimator { chars_per_token: self.config.chars_per_token }
+    pub(crate) fn estimator(&self) -> TokenEstimator {
+        TokenEstimator { chars_per_token: self.config.chars_per_token }
     }
 
     /// The model that an agent asks.
@@ -136,7 +137,17 @@ impl Compactor {
     }
 
     pub(crate) fn budget_of(&self, agent: &Agent) -> ContextBudget {
-        self.config.budget(&Self::model_of(agent))
+        self.budget_for(&Self::model_of(agent))
+    }
+
+    /// How far the window of a model may be filled: the one that is set, else the one its provider tells of.
+    fn budget_for(&self, model: &str) -> ContextBudget {
+        let told = || {
+            let providers = self.ctx.get::<dyn Providers>()?;
+            Some(providers.route(model, None).ok()??.context_window).filter(|it| *it > 0)
+        };
+        let window = self.config.own_window(model).or_else(told);
+        self.config.budget(window.unwrap_or(self.config.context_window))
     }
 
     pub(crate) fn measure(&self, agent: &Agent, front: Option<Front<'_>>) -> Measure {
@@ -271,6 +282,7 @@ impl Compactor {
             config: &self.config,
             agent: job.agent,
             model: &model,
+            budget: self.budget_for(&model),
             instructions: job.instructions,
             signal: job.signal,
         };

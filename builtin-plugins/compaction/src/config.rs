@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct CompactionConfig {
     /// Whether histories are made smaller by themselves; without it only when a human asks.
     pub auto: bool,
-    /// Window of a model, in tokens, where `windows` does not say otherwise.
+    /// Window of a model, in tokens, where neither `windows` nor its provider says otherwise.
     pub context_window: u64,
     /// Windows of models, in tokens. A name that ends with `*` stands for all that begin so; the longest that fits counts.
     pub windows: BTreeMap<String, u64>,
@@ -108,19 +108,18 @@ impl CompactionConfig {
         }
     }
 
-    /// The window of a model.
-    pub(crate) fn window(&self, model: &str) -> u64 {
+    /// The window of a model, if it is set here.
+    pub(crate) fn own_window(&self, model: &str) -> Option<u64> {
         let fits = |name: &str| match name.strip_suffix('*') {
             Some(start) => model.starts_with(start).then_some(start.len()),
             None => (name == model).then_some(usize::MAX),
         };
         let best = self.windows.iter().filter_map(|(name, window)| Some((fits(name)?, *window))).max();
-        best.map_or(self.context_window, |(_, window)| window)
+        best.map(|(_, window)| window)
     }
 
-    /// How far the window of a model may be filled.
-    pub(crate) fn budget(&self, model: &str) -> ContextBudget {
-        let context_window = self.window(model);
+    /// How far a window may be filled.
+    pub(crate) fn budget(&self, context_window: u64) -> ContextBudget {
         let part = |percent: u64| context_window.saturating_mul(percent) / 100;
         // A tiny window keeps at least half of itself.
         let reserve_tokens = part(RESERVE.0).max(RESERVE.1).min(part(25));

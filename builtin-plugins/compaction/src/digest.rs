@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use linn_services::agent::Agent;
-use linn_services::compaction::CompactionError;
+use linn_services::compaction::{CompactionError, TokenEstimator};
 use linn_services::model::{ContentBlock, Message, MessageSource};
 use linn_services::session::{SurfaceOp, UserMessage};
 
 use crate::compactor::{SOURCE, logged};
-use crate::estimate::{Estimator, Node};
+use crate::estimate::Node;
 
 /// Cuts results among `nodes`, the largest first, until `excess` tokens are saved or there are no more with over
 /// `limit_tokens`. How many were cut. Each keeps about half of the limit.
@@ -17,7 +17,7 @@ pub(crate) fn digest(
     nodes: &[Node],
     limit_tokens: u64,
     excess: u64,
-    estimator: Estimator,
+    estimator: TokenEstimator,
 ) -> Result<usize, CompactionError> {
     let limit_chars = usize::try_from(limit_tokens.saturating_mul(estimator.chars_per_token)).unwrap_or(usize::MAX);
     let mut cut: Vec<(u64, &Node, Message)> = nodes

@@ -3,44 +3,9 @@
 use std::sync::Arc;
 
 use linn_services::agent::Agent;
-use linn_services::model::{ContentBlock, Message, TokenUsage, ToolSchema};
+use linn_services::compaction::TokenEstimator;
+use linn_services::model::{Message, TokenUsage};
 use linn_services::session::{Fact, SurfaceOp};
-
-/// Tokens of a message beside its content.
-const MESSAGE_TOKENS: u64 = 8;
-
-/// Tokens of a picture.
-const IMAGE_TOKENS: u64 = 768;
-
-/// Estimates tokens.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Estimator {
-    pub(crate) chars_per_token: u64,
-}
-
-impl Estimator {
-    pub(crate) fn text(self, text: &str) -> u64 {
-        (text.chars().count() as u64).div_ceil(self.chars_per_token)
-    }
-
-    fn block(self, block: &ContentBlock) -> u64 {
-        match block {
-            ContentBlock::Text { text } | ContentBlock::Reasoning { text, .. } => self.text(text),
-            ContentBlock::ToolCall { name, arguments, .. } => self.text(name.as_str()) + self.text(arguments),
-            ContentBlock::ToolResult { content, .. } => content.iter().map(|it| self.block(it)).sum(),
-            ContentBlock::Image { .. } => IMAGE_TOKENS,
-            other => serde_json::to_string(other).map_or(0, |it| self.text(&it)),
-        }
-    }
-
-    pub(crate) fn message(self, message: &Message) -> u64 {
-        MESSAGE_TOKENS + message.content.iter().map(|it| self.block(it)).sum::<u64>()
-    }
-
-    fn tools(self, tools: &[ToolSchema]) -> u64 {
-        serde_json::to_string(tools).map_or(0, |it| if tools.is_empty() { 0 } else { self.text(&it) })
-    }
-}
 
 /// What stands in front of the history, in tokens.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,7 +47,7 @@ pub(crate) struct Front<'a> {
 
 impl Measure {
     /// Measures the next request. Without a front it is the one of the request before.
-    pub(crate) fn of(agent: &Agent, front: Option<Front<'_>>, estimator: Estimator) -> Self {
+    pub(crate) fn of(agent: &Agent, front: Option<Front<'_>>, estimator: TokenEstimator) -> Self {
         let session = agent.session();
         let header = session.request_header();
         let (system, prefix) = match (&front, &header) {

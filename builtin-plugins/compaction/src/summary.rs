@@ -5,13 +5,13 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use linn_bus::Svc;
 use linn_services::agent::Agent;
-use linn_services::compaction::CompactionError;
+use linn_services::compaction::{CompactionError, ContextBudget, TokenEstimator};
 use linn_services::llm::{Assembler, Llm, LlmError};
 use linn_services::model::{ContentBlock, FinishReason, GenerateRequest, LlmCallConfig, Message, text_of};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::CompactionConfig;
-use crate::estimate::{Estimator, Node};
+use crate::estimate::Node;
 use crate::transcript::transcript;
 
 const SYSTEM: &str = "You sum up the work of an agent, so that it can go on without having read what came before. You write for \
@@ -65,6 +65,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) config: &'a CompactionConfig,
     pub(crate) agent: &'a Agent,
     pub(crate) model: &'a str,
+    /// How far its window may be filled.
+    pub(crate) budget: ContextBudget,
     pub(crate) instructions: Option<&'a str>,
     pub(crate) signal: &'a CancellationToken,
 }
@@ -72,10 +74,10 @@ pub(crate) struct Asking<'a> {
 impl Asking<'_> {
     /// Has a model sum up these nodes. When that is too long for it, it gets half as much to read the next time.
     pub(crate) async fn summary(&self, nodes: &[Node]) -> Result<Summary, CompactionError> {
-        let estimator = Estimator { chars_per_token: self.config.chars_per_token };
+        let estimator = TokenEstimator { chars_per_token: self.config.chars_per_token };
         let messages = || nodes.iter().filter_map(|it| it.message.as_deref());
         let whole = transcript(messages(), usize::MAX).chars().count();
-        let budget = self.config.budget(self.model);
+        let budget = self.budget;
         let beside = estimator.text(SYSTEM) + estimator.text(REQUEST) + u64::from(self.config.summary_max_tokens);
         let room = budget.hard_limit_tokens.saturating_sub(beside).max(budget.hard_limit_tokens / 2);
         let room = usize::try_from(room.saturating_mul(self.config.chars_per_token)).unwrap_or(usize::MAX);

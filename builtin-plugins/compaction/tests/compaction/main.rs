@@ -8,3 +8,4 @@ mod manual;
 mod region;
 mod support;
 mod threshold;
+mod window;

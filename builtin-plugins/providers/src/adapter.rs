@@ -1,0 +1,83 @@
+//! Asks the provider that has the model.
+
+use std::sync::Arc;
+
+use linn_bus::{BoxFuture, Svc};
+use linn_services::llm::wire::{Endpoint, EndpointModel};
+use linn_services::llm::{Adapter, ChunkStream, Llm, LlmError, Wire};
+use linn_services::model::GenerateRequest;
+
+use crate::book::Route;
+use crate::endpoint::needs_key;
+use crate::service::Service;
+
+/// Answers for every model that no other adapter answers for.
+#[derive(Clone)]
+pub(crate) struct Router {
+    pub(crate) service: Arc<Service>,
+    pub(crate) llm: Svc<dyn Llm>,
+    pub(crate) idle_timeout_ms: u64,
+}
+
+impl Router {
+    /// Where a model is asked and over which wire: by what is configured at this moment.
+    async fn resolve(&self, model: &str) -> Result<(Arc<dyn Wire>, Endpoint), LlmError> {
+        let mut route = self.service.book().route(model, None);
+        // Who has it may be known in a moment. Of one provider it makes no difference.
+        if route.info.is_none() && self.service.book().entries().len() > 1 && self.service.is_looking() {
+            self.service.until_settled().await;
+            route = self.service.book().route(model, None);
+        }
+        let (name, kind) = (&route.entry.spec.name, &route.entry.spec.kind);
+        let endpoint = self.endpoint(&route)?;
+        let Some(wire) = self.llm.wire(kind)? else {
+            let known = self.llm.wires()?.join(", ");
+            let known = if known.is_empty() { "none" } else { &known };
+            let why =
+                format!("provider `{name}` speaks the wire `{kind}`, which nothing here does; there are: {known}");
+            return Err(LlmError::new("NO_WIRE", why));
+        };
+        self.service.note_asked(name, &route.model);
+        Ok((wire, endpoint))
+    }
+
+    fn endpoint(&self, route: &Route) -> Result<Endpoint, LlmError> {
+        let spec = &route.entry.spec;
+        let api_key = self.service.key(&self.service.book(), spec);
+        if api_key.is_none() && needs_key(spec) {
+            let why = format!("no API key set for provider '{}'; use /login to log in", spec.name);
+            return Err(LlmError::new("NO_KEY", why));
+        }
+        let max_tokens = route.info.as_ref().map(|it| u32::try_from(it.max_tokens).unwrap_or(u32::MAX));
+        let model = EndpointModel {
+            id: route.model.clone(),
+            effort_levels: route.info.as_ref().map(|it| it.thinking_levels.clone()).unwrap_or_default(),
+            max_tokens: max_tokens.filter(|it| *it > 0),
+        };
+        let endpoint = Endpoint {
+            name: spec.name.clone(),
+            base_url: spec.base_url.clone(),
+            api_key,
+            headers: spec.headers.iter().cloned().collect(),
+            prefix: route.prefix.clone(),
+            models: vec![model],
+            idle_timeout_ms: self.idle_timeout_ms,
+        };
+        Endpoint::check_all(std::slice::from_ref(&endpoint)).map_err(|it| LlmError::new(it.code(), it.to_string()))?;
+        Ok(endpoint)
+    }
+}
+
+impl Adapter for Router {
+    fn name(&self) -> &str {
+        "providers"
+    }
+
+    fn stream(&self, request: Arc<GenerateRequest>) -> BoxFuture<'static, Result<ChunkStream, LlmError>> {
+        let router = self.clone();
+        Box::pin(async move {
+            let (wire, endpoint) = router.resolve(&request.config.model).await?;
+            wire.stream(Arc::new(endpoint), request).await
+        })
+    }
+}

@@ -1,0 +1,363 @@
+//! The provider of [`Providers`].
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::join_all;
+use linn_bus::{Context, ServiceError, Svc, provider};
+use linn_services::events::{ProviderModels, ProvidersChanged};
+use linn_services::providers::{
+    EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
+    ProvidersError, Put,
+};
+use linn_services::settings::{ProviderChange, Settings};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio_util::sync::CancellationToken;
+
+use crate::book::{Book, DEFAULT, Entry};
+use crate::endpoint::{canonical, is_below, is_web, spec_of};
+use crate::fetch::Fetcher;
+use crate::presets::{PRESETS, Preset, family};
+use crate::search::{Freshness, Search};
+use crate::usage::{self, Asked};
+
+/// Whose models an endpoint has that is only looked at.
+const PREVIEW: &str = "__preview__";
+
+/// The domain whose list of models changes often: it is looked at again at each start.
+const LIVE_DOMAIN: &str = "umans.ai";
+
+/// The providers of a harness.
+pub(crate) struct Service {
+    pub(crate) ctx: Context,
+    settings: Option<Svc<dyn Settings>>,
+    book: Mutex<Book>,
+    search: Search,
+    fetcher: Fetcher,
+    /// The searches under way: each is cancelled when it is over.
+    running: Mutex<Vec<CancellationToken>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A search under way, until it is dropped.
+struct Running {
+    of: Arc<Service>,
+    over: CancellationToken,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.over.cancel();
+        lock(&self.of.running).retain(|it| !it.is_cancelled());
+    }
+}
+
+/// Tells once what a search has found, also when it is dropped before its end.
+struct Telling<'a> {
+    of: &'a Service,
+    has_changed: AtomicBool,
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if self.has_changed.load(Ordering::Relaxed) {
+            let n_models = self.of.book().models().len();
+            self.of.ctx.emit(&ProviderModels { n_models });
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn new(
+        ctx: Context,
+        settings: Option<Svc<dyn Settings>>,
+        book: Book,
+        search: Search,
+        fetcher: Fetcher,
+    ) -> Self {
+        Self { ctx, settings, book: Mutex::new(book), search, fetcher, running: Mutex::default() }
+    }
+
+    /// What is known at this moment.
+    pub(crate) fn book(&self) -> Book {
+        lock(&self.book).clone()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
+        change(&mut lock(&self.book))
+    }
+
+    fn variable(&self, name: &str) -> Option<SecretString> {
+        self.settings.as_ref()?.variable(name).ok().flatten()
+    }
+
+    pub(crate) fn key(&self, book: &Book, spec: &ProviderSpec) -> Option<SecretString> {
+        book.key(spec, &|name| self.variable(name))
+    }
+
+    fn info(&self, book: &Book, spec: &ProviderSpec) -> ProviderInfo {
+        book.info(spec, &|name| self.variable(name))
+    }
+
+    pub(crate) fn note_asked(&self, provider: &str, model: &str) {
+        self.change(|book| book.last_asked = Some((provider.to_owned(), model.to_owned())));
+    }
+
+    /// Looks for the models of the start.
+    pub(crate) fn look_at_start(self: &Arc<Self>) {
+        let entries = self.book().askable(&|name| self.variable(name));
+        let (of, running) = (self.clone(), self.running());
+        self.spawn(async move {
+            let live = of.look(entries.clone(), Freshness::Kept).await;
+            drop(running);
+            let changes_often = |it: &Entry| is_below(&it.spec.base_url, LIVE_DOMAIN);
+            let again = entries.into_iter().zip(live).filter(|(it, is_live)| changes_often(it) && !is_live);
+            let again: Vec<Entry> =
+                again.map(|(it, _)| it).filter(|it| of.key(&of.book(), &it.spec).is_some()).collect();
+            of.look(again, Freshness::Live).await;
+        });
+    }
+
+    /// Looks for the models of providers that were changed.
+    fn look_for(self: &Arc<Self>, names: &[&str]) {
+        let book = self.book();
+        let entries: Vec<Entry> = names.iter().filter_map(|it| book.entry(it)).cloned().collect();
+        if entries.is_empty() {
+            return;
+        }
+        let (of, running) = (self.clone(), self.running());
+        self.spawn(async move {
+            of.look(entries, Freshness::Kept).await;
+            drop(running);
+        });
+    }
+
+    fn spawn(&self, search: impl Future<Output = ()> + Send + 'static) {
+        if let Err(error) = self.ctx.spawn(search) {
+            self.ctx.logger().warn(format_args!("models are not looked for: {error}"));
+        }
+    }
+
+    fn running(self: &Arc<Self>) -> Running {
+        let over = CancellationToken::new();
+        lock(&self.running).push(over.clone());
+        Running { of: self.clone(), over }
+    }
+
+    /// Whether models are looked for.
+    pub(crate) fn is_looking(&self) -> bool {
+        !lock(&self.running).is_empty()
+    }
+
+    /// Ready when no models are looked for.
+    pub(crate) async fn until_settled(&self) {
+        loop {
+            let Some(over) = lock(&self.running).first().cloned() else { return };
+            over.cancelled().await;
+        }
+    }
+
+    /// Looks for the models of providers, side by side; says of each whether its endpoint told of them just now.
+    async fn look(&self, entries: Vec<Entry>, how: Freshness) -> Vec<bool> {
+        let telling = Telling { of: self, has_changed: AtomicBool::new(false) };
+        let look = async |entry: Entry| {
+            let key = self.key(&self.book(), &entry.spec);
+            let outcome = self.search.models(&entry.spec, key.as_ref(), how).await;
+            let name = &entry.spec.name;
+            if let Some(failure) = &outcome.failure {
+                self.ctx.logger().warn(format_args!("provider `{name}` does not tell of its models: {failure}"));
+            }
+            let has_changed = self.change(|book| {
+                // One that is silent keeps what it had.
+                let is_known = outcome.failure.is_some() && !book.models_of(name).is_empty();
+                !is_known && book.found(&entry, outcome.models)
+            });
+            telling.has_changed.fetch_or(has_changed, Ordering::Relaxed);
+            outcome.is_live
+        };
+        join_all(entries.into_iter().map(look)).await
+    }
+
+    /// Tells of a change, and gives the provider that is active now.
+    fn changed(&self) -> ProviderInfo {
+        let book = self.book();
+        let active = self.info(&book, &book.active().spec);
+        self.ctx.emit(&ProvidersChanged { active: active.clone() });
+        active
+    }
+
+    async fn keep(&self, change: ProviderChange) -> Kept {
+        let Some(settings) = &self.settings else {
+            return Kept { failure: Some("nothing here keeps settings".to_owned()) };
+        };
+        Kept { failure: settings.save_providers(change).await.err().map(|it| it.to_string()) }
+    }
+
+    fn unknown(book: &Book, name: &str) -> ProvidersError {
+        ProvidersError::UnknownProvider { name: name.to_owned(), known: book.names() }
+    }
+}
+
+fn not_empty(key: Option<SecretString>) -> Option<SecretString> {
+    let key = key?;
+    let trimmed = key.expose_secret().trim();
+    match trimmed.len() {
+        0 => None,
+        len if len == key.expose_secret().len() => Some(key),
+        _ => Some(trimmed.into()),
+    }
+}
+
+/// The service as others reach it.
+pub(crate) struct Provider(pub(crate) Arc<Service>);
+
+#[provider]
+impl Providers for Provider {
+    fn list(&self) -> Result<Vec<ProviderInfo>, ServiceError> {
+        let book = self.0.book();
+        Ok(book.entries().iter().map(|it| self.0.info(&book, &it.spec)).collect())
+    }
+
+    fn active(&self) -> Result<ProviderInfo, ServiceError> {
+        let book = self.0.book();
+        Ok(self.0.info(&book, &book.active().spec))
+    }
+
+    fn presets(&self) -> Result<Vec<ProviderPreset>, ServiceError> {
+        Ok(self.0.book().presets())
+    }
+
+    fn models(&self) -> Result<Vec<ModelInfo>, ServiceError> {
+        Ok(self.0.book().models())
+    }
+
+    fn route(&self, model: &str, provider: Option<&str>) -> Result<Option<ModelInfo>, ServiceError> {
+        Ok(self.0.book().route(model, provider).info)
+    }
+
+    async fn settled(&self) -> Result<(), ServiceError> {
+        self.0.until_settled().await;
+        Ok(())
+    }
+
+    async fn refresh(&self) -> Result<Vec<ModelInfo>, ProvidersError> {
+        let entries = self.0.book().askable(&|name| self.0.variable(name));
+        let _running = self.0.running();
+        self.0.look(entries, Freshness::Live).await;
+        Ok(self.0.book().models())
+    }
+
+    async fn preview(&self, endpoint: EndpointDraft) -> Result<Vec<ModelInfo>, ProvidersError> {
+        let spec = spec_of(&endpoint, PREVIEW);
+        if !is_web(&spec.base_url) {
+            return Err(ProvidersError::Incomplete);
+        }
+        let none = |why: String| ProvidersError::NoModels { base_url: spec.base_url.clone(), why };
+        match self.0.search.preview(&spec, spec.key()).await {
+            Ok(models) if models.is_empty() => Err(none("it lists none".to_owned())),
+            Ok(models) => Ok(models),
+            Err(error) => Err(none(error.to_string())),
+        }
+    }
+
+    async fn log_in(&self, preset: &str, key: Option<SecretString>) -> Result<LoggedIn, ProvidersError> {
+        let preset = Preset::find(preset).ok_or_else(|| ProvidersError::UnknownPreset {
+            preset: preset.to_owned(),
+            known: PRESETS.iter().map(|it| it.id.to_owned()).collect(),
+        })?;
+        let key = not_empty(key);
+        if key.is_none() && !preset.env.is_empty() {
+            return Err(ProvidersError::NoKey { label: preset.label.to_owned() });
+        }
+        let specs = preset.specs(key.as_ref());
+        self.0.change(|book| {
+            for spec in &specs {
+                book.put(spec.clone());
+            }
+            book.set_active(preset.id);
+        });
+        let names: Vec<&str> = specs.iter().map(|it| &*it.name).collect();
+        self.0.look_for(&names);
+        let provider = self.0.changed();
+        let change = ProviderChange { put: specs, remove: Vec::new(), active: Some(preset.id.to_owned()) };
+        let kept = self.0.keep(change).await;
+        Ok(LoggedIn { label: preset.label.to_owned(), provider, with_key: key.is_some(), kept })
+    }
+
+    async fn log_out(&self, provider: &str) -> Result<Kept, ProvidersError> {
+        let book = self.0.book();
+        if provider != DEFAULT && !book.is_configured(provider) {
+            return Err(ProvidersError::NotLoggedIn(provider.to_owned()));
+        }
+        let names: Vec<String> = family(provider).into_iter().map(str::to_owned).collect();
+        let active = self.0.change(|book| {
+            for name in &names {
+                book.remove(name);
+            }
+            book.is_configured(&book.active().spec.name).then(|| book.active().spec.name.clone())
+        });
+        self.0.changed();
+        let change = ProviderChange { put: Vec::new(), remove: names, active };
+        Ok(self.0.keep(change).await)
+    }
+
+    async fn set_key(&self, provider: Option<&str>, key: SecretString) -> Result<String, ProvidersError> {
+        let name = self.0.change(|book| {
+            let name = provider.map_or_else(|| book.active().spec.name.clone(), str::to_owned);
+            book.set_key(&name, not_empty(Some(key)).unwrap_or_default());
+            name
+        });
+        self.0.look_for(&[&name]);
+        self.0.changed();
+        Ok(name)
+    }
+
+    async fn set_active(&self, provider: &str) -> Result<ProviderInfo, ProvidersError> {
+        let is_new = self.0.change(|book| {
+            if book.entry(provider).is_none() {
+                return Err(Service::unknown(book, provider));
+            }
+            book.set_active(provider);
+            Ok(book.models_of(provider).is_empty())
+        })?;
+        if is_new {
+            self.0.look_for(&[provider]);
+        }
+        Ok(self.0.changed())
+    }
+
+    async fn put(&self, provider: ProviderSpec) -> Result<Put, ProvidersError> {
+        let spec = ProviderSpec { api_key: not_empty(provider.api_key.clone()), ..canonical(provider) };
+        if spec.name.is_empty() || !is_web(&spec.base_url) {
+            return Err(ProvidersError::Incomplete);
+        }
+        let replaced = self.0.change(|book| {
+            let replaced = book.put(spec.clone());
+            book.set_active(&spec.name);
+            replaced
+        });
+        self.0.look_for(&[&spec.name]);
+        let provider = self.0.changed();
+        let active = Some(spec.name.clone());
+        let kept = self.0.keep(ProviderChange { put: vec![spec], remove: Vec::new(), active }).await;
+        Ok(Put { provider, replaced, kept })
+    }
+
+    async fn usage(&self, model: Option<&str>) -> Result<ProviderUsage, ServiceError> {
+        let book = self.0.book();
+        let route = match model.filter(|it| !it.is_empty()) {
+            Some(model) => book.route(model, None),
+            None => match (&book.last_asked, book.models().first()) {
+                (Some((provider, model)), _) => book.route(&format!("{provider}:{model}"), None),
+                (None, Some(first)) => book.route(&first.qualified(), None),
+                (None, None) => book.route("", None),
+            },
+        };
+        let key = self.0.key(&book, &route.entry.spec);
+        let asked = Asked { spec: &route.entry.spec, key: key.as_ref(), model: &route.model };
+        Ok(usage::of(&self.0.fetcher, asked).await)
+    }
+}
