@@ -37,6 +37,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/providers/src/system",
     "builtin-plugins/session-store/src/system",
     "builtin-plugins/shell/src/system",
+    "builtin-plugins/web/src/system",
     "bus/src/frames",
     "bus/src/seams",
     "config/src/system",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use linn_bus::{Context, Demand, Fault, NeedList, Plugin, Root, Svc, provider};
 use linn_bus_test::{leak_check, run};
 use linn_plugin_git::{GitConfig, GitPlugin};
-use linn_services::model::text_of;
+use linn_services::model::{ContentBlock, text_of};
 use linn_services::shell::{Captured, Shell, ShellCommand, ShellError, ShellOutput, ShellProgram};
 use linn_services::tools::{ToolClass, ToolExecutionInput, Tools, ToolsPlugin};
 use linn_services_test::undriven_agent;
@@ -71,11 +71,17 @@ async fn mounted(root: &Root, shell: &Scripted) -> Svc<dyn Tools> {
     root.get().unwrap()
 }
 
+/// The text of a result, without the mark of a failure.
+fn words_of(content: &[ContentBlock]) -> String {
+    let text = text_of(content);
+    text.strip_prefix("Error: ").unwrap_or(&text).to_owned()
+}
+
 /// The text of a result, and its code if it failed.
 async fn call(tools: &Svc<dyn Tools>, name: &str, arguments: Value) -> (String, Option<String>) {
     let result = tools.execute(ToolExecutionInput::new("c1", name, arguments)).await.unwrap();
     assert_eq!(result.is_error, result.error.is_some());
-    (text_of(&result.content), result.error.map(|it| it.code))
+    (words_of(&result.content), result.error.map(|it| it.code))
 }
 
 #[test]
