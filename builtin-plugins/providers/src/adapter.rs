@@ -6,9 +6,11 @@ use linn_bus::{BoxFuture, Svc};
 use linn_services::llm::wire::{Endpoint, EndpointModel};
 use linn_services::llm::{Adapter, ChunkStream, Llm, LlmError, Wire};
 use linn_services::model::GenerateRequest;
+use secrecy::ExposeSecret as _;
 
 use crate::book::Route;
 use crate::endpoint::needs_key;
+use crate::login::{Credentials, Login};
 use crate::service::Service;
 
 /// Answers for every model that no other adapter answers for.
@@ -21,7 +23,7 @@ pub(crate) struct Router {
 
 impl Router {
     /// Where a model is asked and over which wire: by what is configured at this moment.
-    async fn resolve(&self, model: &str) -> Result<(Arc<dyn Wire>, Endpoint), LlmError> {
+    async fn resolve(&self, model: &str) -> Result<(Arc<dyn Wire>, Endpoint, Option<Login>), LlmError> {
         let mut route = self.service.book().route(model, None);
         // Who has it may be known in a moment. Of one provider it makes no difference.
         if route.info.is_none() && self.service.book().entries().len() > 1 && self.service.is_looking() {
@@ -29,7 +31,9 @@ impl Router {
             route = self.service.book().route(model, None);
         }
         let (name, kind) = (&route.entry.spec.name, &route.entry.spec.kind);
-        let endpoint = self.endpoint(&route)?;
+        let with = self.service.credentials(&route.entry.spec).await;
+        let with = with.map_err(|error| LlmError::new(error.code(), error.to_string()))?;
+        let endpoint = self.endpoint(&route, &with)?;
         let Some(wire) = self.llm.wire(kind)? else {
             let known = self.llm.wires()?.join(", ");
             let known = if known.is_empty() { "none" } else { &known };
@@ -38,13 +42,12 @@ impl Router {
             return Err(LlmError::new("NO_WIRE", why));
         };
         self.service.note_asked(name, &route.model);
-        Ok((wire, endpoint))
+        Ok((wire, endpoint, with.login))
     }
 
-    fn endpoint(&self, route: &Route) -> Result<Endpoint, LlmError> {
-        let spec = &route.entry.spec;
-        let api_key = self.service.key(&self.service.book(), spec);
-        if api_key.is_none() && needs_key(spec) {
+    fn endpoint(&self, route: &Route, with: &Credentials) -> Result<Endpoint, LlmError> {
+        let spec = &with.spec;
+        if with.key.is_none() && needs_key(spec) {
             let why = format!("no API key set for provider '{}'; use /login to log in", spec.name);
             return Err(LlmError::new("NO_KEY", why));
         }
@@ -57,7 +60,7 @@ impl Router {
         let endpoint = Endpoint {
             name: spec.name.clone(),
             base_url: spec.base_url.clone(),
-            api_key,
+            api_key: with.key.clone(),
             headers: spec.headers.iter().cloned().collect(),
             prefix: route.prefix.clone(),
             models: vec![model],
@@ -76,8 +79,20 @@ impl Adapter for Router {
     fn stream(&self, request: Arc<GenerateRequest>) -> BoxFuture<'static, Result<ChunkStream, LlmError>> {
         let router = self.clone();
         Box::pin(async move {
-            let (wire, endpoint) = router.resolve(&request.config.model).await?;
-            wire.stream(Arc::new(endpoint), request).await
+            let (wire, endpoint, login) = router.resolve(&request.config.model).await?;
+            let asked = wire.stream(Arc::new(endpoint), request.clone()).await;
+            match (asked, login) {
+                // A token may end before its time; the next one is asked for once.
+                (Err(error), Some(login)) if error.code.as_deref() == Some("AUTH") => {
+                    login.oauth.refused(&login.provider).map_err(|it| LlmError::new(it.code(), it.to_string()))?;
+                    let (wire, endpoint, again) = router.resolve(&request.config.model).await?;
+                    if again.is_some_and(|it| it.token.expose_secret() == login.token.expose_secret()) {
+                        return Err(error);
+                    }
+                    wire.stream(Arc::new(endpoint), request).await
+                }
+                (asked, _) => asked,
+            }
         })
     }
 }

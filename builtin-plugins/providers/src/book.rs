@@ -138,8 +138,9 @@ impl Book {
         self.keys.get(&spec.name).filter(is_there).or_else(|| spec.key())
     }
 
-    pub(crate) fn info(&self, spec: &ProviderSpec, variables: Variables<'_>) -> ProviderInfo {
-        let has_key = self.key(spec, variables).is_some();
+    /// A provider as others see it; `has_login` says whether a login in a browser stands for a key.
+    pub(crate) fn info(&self, spec: &ProviderSpec, variables: Variables<'_>, has_login: bool) -> ProviderInfo {
+        let has_key = has_login || self.key(spec, variables).is_some();
         ProviderInfo {
             name: spec.name.clone(),
             kind: spec.kind.clone(),
@@ -150,9 +151,8 @@ impl Book {
     }
 
     /// The providers whose models are looked for: those that can be asked, or the active one if none can.
-    pub(crate) fn askable(&self, variables: Variables<'_>) -> Vec<Entry> {
-        let is_logged_in = |it: &&Entry| self.info(&it.spec, variables).is_logged_in;
-        let entries: Vec<Entry> = self.entries().iter().filter(is_logged_in).cloned().collect();
+    pub(crate) fn askable(&self, can_be_asked: impl Fn(&ProviderSpec) -> bool) -> Vec<Entry> {
+        let entries: Vec<Entry> = self.entries().iter().filter(|it| can_be_asked(&it.spec)).cloned().collect();
         if entries.is_empty() { vec![self.active().clone()] } else { entries }
     }
 

@@ -14,6 +14,7 @@ mod config;
 mod discovery;
 mod endpoint;
 mod fetch;
+mod login;
 mod plugin;
 mod presets;
 mod search;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 use linn_bus::{Context, ServiceError, Svc, provider};
 use linn_services::events::{ProviderModels, ProvidersChanged};
+use linn_services::oauth::{OAuth, OAuthError};
 use linn_services::providers::{
     EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
     ProvidersError, Put,
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::book::{Book, DEFAULT, Entry};
 use crate::endpoint::{canonical, is_below, is_web, spec_of};
 use crate::fetch::Fetcher;
+use crate::login::{Credentials, login_of, preset_of};
 use crate::presets::{PRESETS, Preset, family};
 use crate::search::{Freshness, Search};
 use crate::usage::{self, Asked};
@@ -99,7 +101,51 @@ impl Service {
     }
 
     fn info(&self, book: &Book, spec: &ProviderSpec) -> ProviderInfo {
-        book.info(spec, &|name| self.variable(name))
+        let has_login = self.ctx.get::<dyn OAuth>().is_some_and(|it| login_of(&it, spec).is_some());
+        book.info(spec, &|name| self.variable(name), has_login)
+    }
+
+    /// The providers whose models are looked for.
+    fn askable(&self) -> Vec<Entry> {
+        let book = self.book();
+        book.askable(|it| self.info(&book, it).is_logged_in)
+    }
+
+    /// What a provider is asked with: its key, else the token of a login, else nothing.
+    ///
+    /// # Errors
+    ///
+    /// If a human has logged in and there is no token all the same.
+    pub(crate) async fn credentials(&self, spec: &Arc<ProviderSpec>) -> Result<Credentials, OAuthError> {
+        let key = self.key(&self.book(), spec);
+        if key.is_none()
+            && let Some(oauth) = self.ctx.get::<dyn OAuth>()
+            && let Some(login) = login_of(&oauth, spec)
+        {
+            return Credentials::of_login(&oauth, &login, spec).await;
+        }
+        Ok(Credentials::of_key(spec.clone(), key))
+    }
+
+    /// The same; that there is no token is logged.
+    async fn some_credentials(&self, spec: &Arc<ProviderSpec>) -> Credentials {
+        self.credentials(spec).await.unwrap_or_else(|error| {
+            self.ctx.logger().warn(format_args!("provider `{}` is asked without a token: {error}", spec.name));
+            Credentials::of_key(spec.clone(), None)
+        })
+    }
+
+    /// Ends the login of a provider, if there is one; why it did not end.
+    async fn end_login(&self, name: &str) -> Option<String> {
+        let oauth = self.ctx.get::<dyn OAuth>()?;
+        let base_url = self.book().entry(name).map(|it| it.spec.base_url.clone()).unwrap_or_default();
+        let login = oauth.provider_for(name, &base_url).ok().flatten().filter(|it| it.has_credentials)?;
+        oauth.log_out(&login.id).await.err().map(|it| it.to_string())
+    }
+
+    fn has_login(&self, name: &str) -> bool {
+        let found = self.ctx.get::<dyn OAuth>().and_then(|it| it.provider_for(name, "").ok().flatten());
+        found.is_some_and(|it| it.has_credentials)
     }
 
     pub(crate) fn note_asked(&self, provider: &str, model: &str) {
@@ -108,7 +154,7 @@ impl Service {
 
     /// Looks for the models of the start.
     pub(crate) fn look_at_start(self: &Arc<Self>) {
-        let entries = self.book().askable(&|name| self.variable(name));
+        let entries = self.askable();
         let (of, running) = (self.clone(), self.running());
         self.spawn(async move {
             let live = of.look(entries.clone(), Freshness::Kept).await;
@@ -116,7 +162,7 @@ impl Service {
             let changes_often = |it: &Entry| is_below(&it.spec.base_url, LIVE_DOMAIN);
             let again = entries.into_iter().zip(live).filter(|(it, is_live)| changes_often(it) && !is_live);
             let again: Vec<Entry> =
-                again.map(|(it, _)| it).filter(|it| of.key(&of.book(), &it.spec).is_some()).collect();
+                again.map(|(it, _)| it).filter(|it| of.info(&of.book(), &it.spec).has_key).collect();
             of.look(again, Freshness::Live).await;
         });
     }
@@ -164,8 +210,8 @@ impl Service {
     async fn look(&self, entries: Vec<Entry>, how: Freshness) -> Vec<bool> {
         let telling = Telling { of: self, has_changed: AtomicBool::new(false) };
         let look = async |entry: Entry| {
-            let key = self.key(&self.book(), &entry.spec);
-            let outcome = self.search.models(&entry.spec, key.as_ref(), how).await;
+            let with = self.some_credentials(&entry.spec).await;
+            let outcome = self.search.models(&with.spec, with.key.as_ref(), how).await;
             let name = &entry.spec.name;
             if let Some(failure) = &outcome.failure {
                 self.ctx.logger().warn(format_args!("provider `{name}` does not tell of its models: {failure}"));
@@ -227,7 +273,15 @@ impl Providers for Provider {
     }
 
     fn presets(&self) -> Result<Vec<ProviderPreset>, ServiceError> {
-        Ok(self.0.book().presets())
+        let book = self.0.book();
+        let mut presets = book.presets();
+        let logins = self.0.ctx.get::<dyn OAuth>().and_then(|it| it.providers().ok()).unwrap_or_default();
+        for login in logins {
+            if !presets.iter().any(|it| it.id == login.id) {
+                presets.push(preset_of(&book, login));
+            }
+        }
+        Ok(presets)
     }
 
     fn models(&self) -> Result<Vec<ModelInfo>, ServiceError> {
@@ -244,7 +298,7 @@ impl Providers for Provider {
     }
 
     async fn refresh(&self) -> Result<Vec<ModelInfo>, ProvidersError> {
-        let entries = self.0.book().askable(&|name| self.0.variable(name));
+        let entries = self.0.askable();
         let _running = self.0.running();
         self.0.look(entries, Freshness::Live).await;
         Ok(self.0.book().models())
@@ -289,9 +343,10 @@ impl Providers for Provider {
 
     async fn log_out(&self, provider: &str) -> Result<Kept, ProvidersError> {
         let book = self.0.book();
-        if provider != DEFAULT && !book.is_configured(provider) {
+        if provider != DEFAULT && !book.is_configured(provider) && !self.0.has_login(provider) {
             return Err(ProvidersError::NotLoggedIn(provider.to_owned()));
         }
+        let login_kept = self.0.end_login(provider).await;
         let names: Vec<String> = family(provider).into_iter().map(str::to_owned).collect();
         let active = self.0.change(|book| {
             for name in &names {
@@ -301,7 +356,8 @@ impl Providers for Provider {
         });
         self.0.changed();
         let change = ProviderChange { put: Vec::new(), remove: names, active };
-        Ok(self.0.keep(change).await)
+        let kept = self.0.keep(change).await;
+        Ok(Kept { failure: kept.failure.or(login_kept) })
     }
 
     async fn set_key(&self, provider: Option<&str>, key: SecretString) -> Result<String, ProvidersError> {
@@ -356,8 +412,7 @@ impl Providers for Provider {
                 (None, None) => book.route("", None),
             },
         };
-        let key = self.0.key(&book, &route.entry.spec);
-        let asked = Asked { spec: &route.entry.spec, key: key.as_ref(), model: &route.model };
-        Ok(usage::of(&self.0.fetcher, asked).await)
+        let with = self.0.some_credentials(&route.entry.spec).await;
+        Ok(usage::of(&self.0.fetcher, Asked { with: &with, model: &route.model }).await)
     }
 }

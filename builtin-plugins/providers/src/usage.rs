@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::endpoint::{get, is_below};
 use crate::fetch::{FetchError, Fetcher, Get};
+use crate::login::Credentials;
 use crate::presets::{ANTHROPIC, OPENAI};
 
 /// How long a provider may take to answer.
@@ -24,10 +25,9 @@ const OAUTH_KEY: &str = "sk-ant-oat";
 const ANTHROPIC_USAGE: &str = "https://api.anthropic.com/api/oauth/usage";
 
 /// What is asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    pub(crate) spec: &'a ProviderSpec,
-    pub(crate) key: Option<&'a SecretString>,
+    pub(crate) with: &'a Credentials,
     pub(crate) model: &'a str,
 }
 
@@ -40,7 +40,7 @@ struct Told {
 
 /// Asks the provider; whatever goes wrong is a message.
 pub(crate) async fn of(fetcher: &Fetcher, asked: Asked<'_>) -> ProviderUsage {
-    let spec = asked.spec;
+    let spec = &asked.with.spec;
     let mut usage = ProviderUsage {
         provider: spec.name.clone(),
         provider_kind: spec.kind.clone(),
@@ -49,7 +49,9 @@ pub(crate) async fn of(fetcher: &Fetcher, asked: Asked<'_>) -> ProviderUsage {
         ..ProviderUsage::default()
     };
     let silent = || format!("Provider `{}` does not publish usage stats for /usage.", spec.name);
-    let Some((request, read)) = asked.key.and_then(|key| request(spec, key)) else {
+    let token = asked.with.login.as_ref().map(|it| &it.token);
+    let asks = |key| request(spec, key, token.is_some());
+    let Some((request, read)) = asked.with.key.as_ref().or(token).and_then(asks) else {
         usage.message = Some(silent());
         return usage;
     };
@@ -69,14 +71,14 @@ pub(crate) async fn of(fetcher: &Fetcher, asked: Asked<'_>) -> ProviderUsage {
 type Read = fn(&Value) -> Told;
 
 /// Where a provider tells of its use, and how its answer is read.
-fn request(spec: &ProviderSpec, key: &SecretString) -> Option<(Get, Read)> {
+fn request(spec: &ProviderSpec, key: &SecretString, is_login: bool) -> Option<(Get, Read)> {
     let bearer = ProviderSpec { kind: OPENAI.to_owned(), ..spec.clone() };
     if is_below(&spec.base_url, "chatgpt.com") {
         let (backend, _) = spec.base_url.split_once("/codex").unwrap_or((&spec.base_url, ""));
         return Some((get(&bearer, Some(key), format!("{backend}/wham/usage"), LIMIT_BYTES), read_codex));
     }
     if spec.kind == ANTHROPIC && is_below(&spec.base_url, "anthropic.com") {
-        if !key.expose_secret().starts_with(OAUTH_KEY) {
+        if !is_login && !key.expose_secret().starts_with(OAUTH_KEY) {
             return None;
         }
         let mut request = get(&bearer, Some(key), ANTHROPIC_USAGE.to_owned(), LIMIT_BYTES);
@@ -219,7 +221,7 @@ mod tests {
     fn wp_8_7_each_provider_is_asked_where_it_tells() {
         let url = |base_url: &str, kind: &str, key: &str| {
             let spec = ProviderSpec { base_url: base_url.into(), kind: kind.into(), ..ProviderSpec::default() };
-            request(&spec, &key.into()).map(|it| it.0.url)
+            request(&spec, &key.into(), false).map(|it| it.0.url)
         };
         assert_eq!(url("https://h/v1", "openai", "k").as_deref(), Some("https://h/v1/usage"));
         let codex = url("https://chatgpt.com/backend-api/codex", "openai", "k");

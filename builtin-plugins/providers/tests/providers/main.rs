@@ -3,6 +3,7 @@
 
 mod changes;
 mod discovery;
+mod login;
 mod network;
 mod routing;
 mod support;
