@@ -3,14 +3,23 @@
 use linn_config::Config;
 use linn_plugin_agent_loop::{AgentLoopPlugin, LoopConfig};
 use linn_plugin_approval::ApprovalGatePlugin;
+use linn_plugin_bulk::{BulkConfig, BulkPlugin};
 use linn_plugin_compaction::CompactionPlugin;
+use linn_plugin_diagnostics::DiagnosticsPlugin;
 use linn_plugin_files::{FilesConfig, FilesPlugin};
+use linn_plugin_git::{GitConfig, GitPlugin};
+use linn_plugin_insight::InsightPlugin;
 use linn_plugin_interaction::InteractionToolsPlugin;
+use linn_plugin_llm_anthropic::{AnthropicConfig, AnthropicPlugin};
+use linn_plugin_llm_openai::{OpenAiConfig, OpenAiPlugin};
 use linn_plugin_llm_replay::{ReplayConfig, ReplayPlugin};
+use linn_plugin_load_tools::{LoadToolsConfig, LoadToolsPlugin};
+use linn_plugin_providers::ProvidersPlugin;
 use linn_plugin_session_store::{SessionStoreConfig, SessionStorePlugin};
 use linn_plugin_shell::{ShellConfig, ShellPlugin};
 use linn_plugin_todo::TodoPlugin;
 use linn_plugin_tool_timeout::ToolTimeoutPlugin;
+use linn_plugin_web::WebPlugin;
 use linn_services::agent::AgentsPlugin;
 use linn_services::approval::{ApprovalConfig, ApprovalPlugin};
 use linn_services::commands::CommandsPlugin;
@@ -46,16 +55,25 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
         mounts.put::<SessionStorePlugin>(SessionStoreConfig::new(folder));
     }
     mounts.put::<ReplayPlugin>(ReplayConfig::default());
+    mounts.put::<OpenAiPlugin>(OpenAiConfig::default());
+    mounts.put::<AnthropicPlugin>(AnthropicConfig::default());
+    mounts.put::<ProvidersPlugin>(said(setup, configured::providers));
     mounts.put::<ApprovalGatePlugin>(said(setup, configured::approval));
     mounts.put::<ToolTimeoutPlugin>(());
     mounts.put::<AgentLoopPlugin>(LoopConfig::default());
     mounts.put::<CompactionPlugin>(said(setup, configured::compaction));
+    mounts.put::<InsightPlugin>(());
     mounts.put::<InteractionToolsPlugin>(());
+    mounts.put::<WebPlugin>(said(setup, configured::web));
+    mounts.put::<BulkPlugin>(BulkConfig::default());
+    mounts.put::<LoadToolsPlugin>(LoadToolsConfig::default());
     mounts.put::<TodoPlugin>(());
     if let Some(workspace) = &setup.workspace {
         let confinement = said(setup, configured::confinement);
         mounts.put::<FilesPlugin>(FilesConfig { confinement, ..FilesConfig::new(workspace) });
         mounts.put::<ShellPlugin>(ShellConfig { workspace: Some(workspace.clone()), ..said(setup, configured::shell) });
+        mounts.put::<GitPlugin>(GitConfig::default());
+        mounts.put::<DiagnosticsPlugin>(said(setup, configured::diagnostics));
     }
 }
 

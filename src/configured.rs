@@ -3,9 +3,14 @@
 use linn_config::{Approval, Config, keys};
 use linn_plugin_approval::ApprovalGateConfig;
 use linn_plugin_compaction::CompactionConfig;
+use linn_plugin_diagnostics::DiagnosticsConfig;
 use linn_plugin_files::Confinement;
+use linn_plugin_providers::{DefaultProvider, ProvidersConfig};
 use linn_plugin_shell::{BashConfig, ShellConfig};
+use linn_plugin_web::WebConfig;
 use linn_services::approval::ApprovalMode;
+
+use crate::settings::spec;
 
 /// Which calls wait for an answer.
 pub(crate) fn approval(config: &Config) -> ApprovalGateConfig {
@@ -44,6 +49,38 @@ pub(crate) fn shell(config: &Config) -> ShellConfig {
     let variables = config.get(&keys::PROVIDERS).into_iter().filter_map(|it| it.api_key_env);
     shell.environment.secret.extend(variables.filter(|it| !it.is_empty()));
     shell
+}
+
+/// Who answers for models.
+pub(crate) fn providers(config: &Config) -> ProvidersConfig {
+    let home = config.sources().home.as_deref();
+    let known = config.get(&keys::PROVIDERS);
+    // A name that nobody is configured by is what a client would like once it has logged in.
+    let active = config.get(&keys::PROVIDER).filter(|it| known.iter().any(|provider| provider.name == *it));
+    ProvidersConfig {
+        providers: known.iter().map(spec).collect(),
+        provider_keys: config.get(&keys::PROVIDER_KEYS).into_iter().collect(),
+        active,
+        default: DefaultProvider { base_url: config.get(&keys::BASE_URL), api_key: config.get(&keys::API_KEY) },
+        cache_folder: home.map(linn_config::client_folder),
+        idle_timeout_ms: config.get(&keys::STREAM_IDLE_TIMEOUT_SECS).saturating_mul(1000),
+        ..ProvidersConfig::default()
+    }
+}
+
+/// How pages are fetched.
+pub(crate) fn web(config: &Config) -> WebConfig {
+    WebConfig {
+        timeout_s: config.get(&keys::FETCH_TIMEOUT_SECS),
+        max_bytes: usize::try_from(config.get(&keys::FETCH_MAX_BYTES)).unwrap_or(usize::MAX),
+        allowlist: config.get(&keys::FETCH_ALLOWLIST),
+        ..WebConfig::default()
+    }
+}
+
+/// How a workspace is diagnosed.
+pub(crate) fn diagnostics(config: &Config) -> DiagnosticsConfig {
+    DiagnosticsConfig { timeout_s: config.get(&keys::DIAGNOSTICS_TIMEOUT_SECS), ..DiagnosticsConfig::default() }
 }
 
 /// When histories are made smaller.

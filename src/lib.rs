@@ -28,12 +28,21 @@ pub use settings::{LiveConfig, SettingsPlugin};
 pub mod plugins {
     pub use linn_plugin_agent_loop as agent_loop;
     pub use linn_plugin_approval as approval;
+    pub use linn_plugin_bulk as bulk;
     pub use linn_plugin_compaction as compaction;
+    pub use linn_plugin_diagnostics as diagnostics;
     pub use linn_plugin_files as files;
+    pub use linn_plugin_git as git;
+    pub use linn_plugin_insight as insight;
     pub use linn_plugin_interaction as interaction;
+    pub use linn_plugin_llm_anthropic as llm_anthropic;
+    pub use linn_plugin_llm_openai as llm_openai;
     pub use linn_plugin_llm_replay as llm_replay;
+    pub use linn_plugin_load_tools as load_tools;
+    pub use linn_plugin_providers as providers;
     pub use linn_plugin_session_store as session_store;
     pub use linn_plugin_shell as shell;
     pub use linn_plugin_todo as todo;
     pub use linn_plugin_tool_timeout as tool_timeout;
+    pub use linn_plugin_web as web;
 }

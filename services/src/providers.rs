@@ -25,7 +25,8 @@ pub trait Providers {
     /// What one can log in to.
     fn presets(&self) -> Result<Vec<ProviderPreset>, ServiceError>;
 
-    /// The models of all providers, as far as they were found.
+    /// The models of all providers, as far as they were found. Nothing is looked for before somebody calls this or
+    /// [`settled`](Providers::settled), or asks a model.
     fn models(&self) -> Result<Vec<ModelInfo>, ServiceError>;
 
     /// The model that is asked for: of the provider named, if it has one of this id; else of the only one that has; else of

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use linn_bus::{BoxFuture, Svc};
-use linn_services::llm::wire::{Endpoint, EndpointModel};
+use linn_services::llm::wire::{Endpoint, EndpointModel, KeyKind};
 use linn_services::llm::{Adapter, ChunkStream, Llm, LlmError, Wire};
 use linn_services::model::GenerateRequest;
 use secrecy::ExposeSecret as _;
@@ -24,6 +24,7 @@ pub(crate) struct Router {
 impl Router {
     /// Where a model is asked and over which wire: by what is configured at this moment.
     async fn resolve(&self, model: &str) -> Result<(Arc<dyn Wire>, Endpoint, Option<Login>), LlmError> {
+        self.service.look_once();
         let mut route = self.service.book().route(model, None);
         // Who has it may be known in a moment. Of one provider it makes no difference.
         if route.info.is_none() && self.service.book().entries().len() > 1 && self.service.is_looking() {
@@ -61,6 +62,7 @@ impl Router {
             name: spec.name.clone(),
             base_url: spec.base_url.clone(),
             api_key: with.key.clone(),
+            key_kind: if with.login.is_some() { KeyKind::OAuth } else { KeyKind::Api },
             headers: spec.headers.iter().cloned().collect(),
             prefix: route.prefix.clone(),
             models: vec![model],

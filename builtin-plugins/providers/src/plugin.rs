@@ -66,7 +66,6 @@ impl Plugin for ProvidersPlugin {
         let idle_timeout_ms = config.idle_timeout_ms;
         let router = Router { service: service.clone(), llm: needs.llm.clone(), idle_timeout_ms };
         needs.llm.register(ctx, vec!["*".into()], Arc::new(router))?;
-        service.look_at_start();
         Ok(())
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Service {
     fetcher: Fetcher,
     /// The searches under way: each is cancelled when it is over.
     running: Mutex<Vec<CancellationToken>>,
+    /// Models were looked for.
+    has_looked: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,7 +82,15 @@ impl Service {
         search: Search,
         fetcher: Fetcher,
     ) -> Self {
-        Self { ctx, settings, book: Mutex::new(book), search, fetcher, running: Mutex::default() }
+        Self {
+            ctx,
+            settings,
+            book: Mutex::new(book),
+            search,
+            fetcher,
+            running: Mutex::default(),
+            has_looked: AtomicBool::new(false),
+        }
     }
 
     /// What is known at this moment.
@@ -152,8 +162,12 @@ impl Service {
         self.change(|book| book.last_asked = Some((provider.to_owned(), model.to_owned())));
     }
 
-    /// Looks for the models of the start.
-    pub(crate) fn look_at_start(self: &Arc<Self>) {
+    /// Looks for the models of all providers, the first time that somebody wants to know or asks one: a program that asks
+    /// none speaks to nobody.
+    pub(crate) fn look_once(self: &Arc<Self>) {
+        if self.has_looked.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let entries = self.askable();
         let (of, running) = (self.clone(), self.running());
         self.spawn(async move {
@@ -285,6 +299,7 @@ impl Providers for Provider {
     }
 
     fn models(&self) -> Result<Vec<ModelInfo>, ServiceError> {
+        self.0.look_once();
         Ok(self.0.book().models())
     }
 
@@ -293,11 +308,13 @@ impl Providers for Provider {
     }
 
     async fn settled(&self) -> Result<(), ServiceError> {
+        self.0.look_once();
         self.0.until_settled().await;
         Ok(())
     }
 
     async fn refresh(&self) -> Result<Vec<ModelInfo>, ProvidersError> {
+        self.0.has_looked.store(true, Ordering::Relaxed);
         let entries = self.0.askable();
         let _running = self.0.running();
         self.0.look(entries, Freshness::Live).await;
