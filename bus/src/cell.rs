@@ -217,6 +217,8 @@ pub(crate) trait CellControl: Send + Sync {
 pub(crate) trait LockedCell {
     /// Makes the next dispatches build new snapshots.
     fn invalidate(&mut self, rows: &Rows);
+    /// The same, after places changed.
+    fn reorder(&mut self, rows: &Rows);
 }
 
 /// All listeners of one event in one bus.
@@ -454,6 +456,11 @@ impl<E: Event> LockedCell for (&EventCell<E>, MutexGuard<'_, Lists<E>>) {
         for old in taken {
             lists.retire(rows, old);
         }
+    }    fn reorder(&mut self, rows: &Rows) {
+        self.invalidate(rows);
+        let (_, lists) = self;
+        lists.everywhere.sorted = false;
+        lists.scopes.values().for_each(|scope| scope.owned().sorted = false);
     }
 }
 

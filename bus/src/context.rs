@@ -11,7 +11,7 @@ use crate::dispatch::{self, Emitter, is_internal};
 use crate::effect::{EffectResult, Listener};
 use crate::event::{Dispatches, Event, Mode, ScopeRule, verb};
 use crate::fault::{BusError, ListenerError, ListenerErrors};
-use crate::fiber::{Activation, Fiber, FiberInner, NewFiber};
+use crate::fiber::{Activation, Fiber, FiberInner, NewFiber, NewPlace};
 use crate::hook::{HookHead, HookOptions};
 use crate::inject::{Inject, NeedList};
 use crate::internal::{InternalListener, InternalPlugin};
@@ -586,10 +586,48 @@ impl Context {
         place: Option<u32>,
         instance: Box<dyn Instance>,
     ) -> Result<Fiber, BusError> {
-        let place = self.place_below(place.unwrap_or_else(|| self.activation().next_mount()));
+        let place = NewPlace::Below(vec![place.unwrap_or_else(|| self.activation().next_mount())]);
         let new =
             NewFiber { name, place, parent: self, view: self.0.view.clone(), instance: Some(instance), hidden: false };
         self.start_fiber(new)
+    }
+
+    /// Mounts at a place of several numbers below this fiber; the next free one when it is empty.
+    #[cfg(feature = "json")]
+    pub(crate) fn mount_placed(
+        &self,
+        name: Arc<str>,
+        place: &[u32],
+        instance: Box<dyn Instance>,
+    ) -> Result<Fiber, BusError> {
+        let place = self.new_place(place);
+        let new =
+            NewFiber { name, place, parent: self, view: self.0.view.clone(), instance: Some(instance), hidden: false };
+        self.start_fiber(new)
+    }
+
+    /// Mounts in the wings, likewise; in the place of `old` when it names none.
+    #[cfg(feature = "json")]
+    pub(crate) fn prepare_placed(
+        &self,
+        name: Arc<str>,
+        old: Option<&Fiber>,
+        place: &[u32],
+        instance: Box<dyn Instance>,
+    ) -> Result<crate::prepare::Prepared<crate::descriptor::AnyPlugin>, BusError> {
+        if let Some(old) = old.filter(|it| it.id().is_none()) {
+            return Err(BusError::Disposed { plugin: old.inner().identity.name.clone() });
+        }
+        let place = match (place, old) {
+            ([], Some(old)) => NewPlace::At(old.place()),
+            (place, _) => self.new_place(place),
+        };
+        self.prepare_instance(name, place, self, old.cloned(), instance)
+    }
+
+    #[cfg(feature = "json")]
+    fn new_place(&self, below: &[u32]) -> NewPlace {
+        NewPlace::Below(if below.is_empty() { vec![self.activation().next_mount()] } else { below.to_vec() })
     }
 
     pub(crate) fn start_fiber(&self, new: NewFiber<'_>) -> Result<Fiber, BusError> {
@@ -600,10 +638,6 @@ impl Context {
         self.emit(&InternalPlugin { fiber: fiber.clone() });
         inner.kick();
         Ok(fiber)
-    }
-
-    pub(crate) fn place_below(&self, number: u32) -> Box<[u32]> {
-        self.fiber_inner().identity.place.iter().copied().chain([number]).collect()
     }
 
     /// Disposes every instance of `P` on this bus and waits until they are quiet.
@@ -687,7 +721,7 @@ impl Context {
 
     /// A fiber without a start, active at once.
     fn bare_fiber(&self, name: &Arc<str>, view: View) -> Result<(Context, Fiber), BusError> {
-        let place = self.place_below(self.activation().next_mount());
+        let place = NewPlace::Below(vec![self.activation().next_mount()]);
         let new = NewFiber { name: name.clone(), place, parent: self, view, instance: None, hidden: false };
         let inner = FiberInner::new(new, || name.to_string())?;
         let fiber = Fiber::new(inner.clone());

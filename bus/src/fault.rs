@@ -61,6 +61,11 @@ impl Fault {
         self.0.panicked
     }
 
+    /// A panic that was caught elsewhere, such as in a library, and told as text.
+    pub fn from_panic(text: impl fmt::Display) -> Self {
+        Self(Box::new(FaultText { message: text.to_string(), panicked: true, ..FaultText::default() }))
+    }
+
     pub(crate) fn panicked(panic: Panicked) -> Self {
         Self(Box::new(FaultText { message: panic.0, panicked: true, ..FaultText::default() }))
     }

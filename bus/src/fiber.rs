@@ -1,7 +1,7 @@
 //! Fibers: one mounted instance of a plugin each, with its state, its effects and its place in the tree.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::bus::{Bus, PanicCount, lock};
 use crate::context::{Context, View};
@@ -58,10 +58,22 @@ pub(crate) struct Identity {
     /// Number of the fiber.
     pub(crate) id: u64,
     pub(crate) name: Arc<str>,
-    pub(crate) place: Box<[u32]>,
+    place: RwLock<Arc<[u32]>>,
     pub(crate) visible: AtomicBool,
     /// Another version was switched in for it.
     pub(crate) replaced: AtomicBool,
+}
+
+impl Identity {
+    /// Its place in the tree.
+    pub(crate) fn place(&self) -> Arc<[u32]> {
+        self.place.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Call it with all cells locked that have listeners of the fiber, and have those put in order.
+    pub(crate) fn set_place(&self, place: Arc<[u32]>) {
+        *self.place.write().unwrap_or_else(PoisonError::into_inner) = place;
+    }
 }
 
 /// One run of a fiber, from its start to the end of its unloading. What is registered belongs to it, so a context kept
@@ -287,9 +299,26 @@ pub(crate) struct Epoch {
     pub(crate) providers: Box<[u64]>,
 }
 
+/// Where a fiber is to be.
+pub(crate) enum NewPlace {
+    /// Below its parent, wherever that is by then.
+    Below(Vec<u32>),
+    /// Counted from the root.
+    At(Arc<[u32]>),
+}
+
+impl NewPlace {
+    fn below(self, parent: &[u32]) -> Arc<[u32]> {
+        match self {
+            Self::Below(numbers) => parent.iter().copied().chain(numbers).collect(),
+            Self::At(place) => place,
+        }
+    }
+}
+
 pub(crate) struct NewFiber<'a> {
     pub(crate) name: Arc<str>,
-    pub(crate) place: Box<[u32]>,
+    pub(crate) place: NewPlace,
     pub(crate) parent: &'a Context,
     pub(crate) view: View,
     pub(crate) instance: Option<Box<dyn Instance>>,
@@ -305,7 +334,7 @@ impl FiberInner {
             identity: Arc::new(Identity {
                 id,
                 name: "root".into(),
-                place: Box::default(),
+                place: RwLock::new(Arc::default()),
                 visible: AtomicBool::new(true),
                 replaced: AtomicBool::new(false),
             }),
@@ -340,13 +369,14 @@ impl FiberInner {
         // What is mounted below something in the wings is there as well. Nothing is switched in meanwhile.
         let tree = lock(&bus.tree);
         let id = bus.next_fiber_id();
+        let parent_place = &parent.identity.place();
         let visible = AtomicBool::new(!new.hidden && parent.is_visible());
         let fiber = Arc::new(Self {
             id,
             identity: Arc::new(Identity {
                 id,
                 name: new.name,
-                place: new.place,
+                place: RwLock::new(new.place.below(parent_place)),
                 visible,
                 replaced: AtomicBool::new(false),
             }),
@@ -551,8 +581,8 @@ impl Fiber {
     }
 
     /// Place in the plugin tree: a number for each level, which decides the order of listeners.
-    pub fn place(&self) -> &[u32] {
-        &self.0.identity.place
+    pub fn place(&self) -> Arc<[u32]> {
+        self.0.identity.place()
     }
 
     /// The context of its present run; none while it does not run.

@@ -125,8 +125,8 @@ impl HookHead {
     }
 
     /// Position among the listeners of one event: marked `first`, place in the plugin tree, number within the fiber.
-    pub(crate) fn order(&self) -> (bool, &[u32], u32) {
-        (!self.first, &self.core.identity.place, self.number)
+    pub(crate) fn order(&self) -> (bool, Arc<[u32]>, u32) {
+        (!self.first, self.core.identity.place(), self.number)
     }
 }
 

@@ -78,6 +78,18 @@ impl NeedList {
         self.0.push(Need { service: T::__descriptor(), required, slot: T::__descriptor().slot() });
     }
 
+    /// Adds a need of a service that is known by its descriptor alone.
+    pub fn add_described(&mut self, service: &'static ServiceDescriptor, demand: Demand) {
+        self.0.push(Need { service, required: demand == Demand::Required, slot: service.slot() });
+    }
+
+    /// Adds those of `more` that are not in the list.
+    pub(crate) fn extend(&mut self, more: &NeedList) {
+        for need in more.iter().filter(|it| !self.contains(it.slot)).copied().collect::<Vec<_>>() {
+            self.0.push(need);
+        }
+    }
+
     pub(crate) fn contains(&self, slot: u32) -> bool {
         self.0.iter().any(|it| it.slot == slot)
     }

@@ -204,7 +204,7 @@ impl Context {
             .map(|it| FiberInfo {
                 id: it.id,
                 name: it.identity.name.clone(),
-                place: it.identity.place.as_ref().into(),
+                place: it.identity.place().as_ref().into(),
                 state: it.state(),
                 waits_for: if it.state() == FiberState::Pending { waits_for(it) } else { Vec::new() },
                 error: it.error(),

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::contain::Contained;
 use crate::effect::Listener;
 use crate::event::{
     Event, EventDescriptor, EventParts, EventRegistration, EventSlot, HasSubject, ModeName, OwnFiber, Waterfall,
@@ -128,7 +129,7 @@ impl HasSubject for InternalUpdate {
 impl InternalUpdate {
     /// The new config, where the asker knows its type. A library that has its own copy of the type does not.
     pub fn config<C: 'static>(&self) -> Option<&C> {
-        self.config.downcast_ref()
+        self.config.downcast_ref::<Contained<C>>().map(|it| &**it)
     }
 }
 

@@ -35,6 +35,7 @@
 //! | undo anything else | [`Context::effect`] |
 //! | run tasks and wait | [`Context::spawn`], [`Context::sleep`], [`Context::within`] |
 //! | replace a running plugin | [`Context::prepare_for`] |
+//! | mount a plugin by its name | `plugin!` and `PluginDescriptor`, with the feature `json` |
 //!
 //! The guide is `docs/bus.md` of the repository; `docs/errors.md` has every error code with its remedy. The program
 //! `examples/build_pipeline.rs` shows most of it at work.
@@ -42,10 +43,14 @@
 
 extern crate self as linn_bus;
 
+mod around;
 mod bus;
 mod cell;
+mod contain;
 mod context;
 mod decision;
+#[cfg(feature = "json")]
+mod descriptor;
 mod dispatch;
 mod effect;
 mod event;
@@ -60,6 +65,8 @@ mod internal;
 #[cfg(feature = "json")]
 mod json;
 mod latch;
+#[cfg(feature = "json")]
+pub mod library;
 mod lifecycle;
 mod listen;
 mod plugin;
@@ -75,8 +82,11 @@ mod timer;
 mod wakers;
 
 pub use bus::{Grace, MAX_PANICS};
+pub use contain::{Contain, Contained, contain, contain_now};
 pub use context::{Context, Logger, On, Root};
 pub use decision::{Change, Decision, DecisionOutcome, DecisionStep, InternalDecision, SkipReason, StepResult};
+#[cfg(feature = "json")]
+pub use descriptor::{AnyPlugin, ConfigError, Mounting, PluginDescriptor, PluginError, plugin_catalogue};
 pub use dispatch::{EventRef, InternalDispatch, MAX_NESTING, Next, Run};
 pub use effect::{Composite, Disposing, EffectHandle, EffectInfo, EffectResult, Listener, Ownable};
 pub use event::{
@@ -145,6 +155,8 @@ pub mod __private {
 
     pub use crate::__if_json as if_json;
     pub use crate::decision::{Keep, KeepEqual, KeepNothing, Same};
+    #[cfg(feature = "json")]
+    pub use crate::descriptor::PluginRegistration;
     pub use crate::event::{EventParts, EventRegistration, EventSlot, SubjectOf, event_descriptor};
     #[cfg(feature = "json")]
     pub use crate::json::{Shown, schema_of, serialized, shown_by};

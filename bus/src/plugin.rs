@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
 use crate::bus::lock;
+use crate::contain::{Contained, contain, contain_now};
 use crate::context::Context;
 use crate::dispatch;
 use crate::fault::{BusError, Fault};
@@ -86,8 +87,9 @@ pub(crate) trait Instance: Send + Sync {
     fn set_config(&self, config: &(dyn Any + Send + Sync)) -> bool;
 }
 
+/// What it calls of the plugin is caught here and not only by those who call it, which may be code of another library.
 pub(crate) struct InstanceOf<P: Plugin> {
-    config: Mutex<P::Config>,
+    config: Contained<Mutex<P::Config>>,
     needs: NeedList,
     provides: NeedList,
 }
@@ -96,7 +98,17 @@ impl<P: Plugin> InstanceOf<P> {
     pub(crate) fn new(config: P::Config) -> Self {
         let mut provides = NeedList::default();
         P::provides(&mut provides);
-        Self { config: Mutex::new(config), needs: NeedList::of::<P::Needs>(), provides }
+        Self { config: Contained::new(Mutex::new(config)), needs: NeedList::of::<P::Needs>(), provides }
+    }
+
+    /// The same, with more services that it waits for.
+    pub(crate) fn with_needs(mut self, more: &NeedList) -> Self {
+        self.needs.extend(more);
+        self
+    }
+
+    fn config(&self) -> Result<P::Config, Fault> {
+        contain_now(|| lock(&self.config).clone())
     }
 }
 
@@ -108,20 +120,24 @@ impl<P: Plugin> Instance for InstanceOf<P> {
         &self.provides
     }
     fn validate(&self) -> Result<(), Fault> {
-        let config = lock(&self.config).clone();
-        P::validate(&config)
+        let config = self.config()?;
+        contain_now(|| P::validate(&config)).flatten()
     }
     fn start<'a>(&'a self, context: &'a Context, resolved: &'a Resolved) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(async move {
+        Box::pin(contain(async move {
             let needs = P::Needs::take(&Resolver::new(context, resolved)).map_err(Fault::from)?;
-            let config = lock(&self.config).clone();
+            let config = self.config()?;
             P::start(context, config, needs).await
-        })
+        }))
     }
     fn set_config(&self, config: &(dyn Any + Send + Sync)) -> bool {
-        let Some(config) = config.downcast_ref::<P::Config>() else { return false };
-        *lock(&self.config) = config.clone();
-        true
+        let Some(config) = config.downcast_ref::<Contained<P::Config>>() else { return false };
+        let stored = contain_now(|| {
+            let config = P::Config::clone(config);
+            std::mem::replace(&mut *lock(&self.config), config)
+        });
+        // The old one is dropped with no lock held.
+        stored.and_then(|old| contain_now(|| drop(old))).is_ok()
     }
 }
 
@@ -142,7 +158,7 @@ impl<N, Fut, F: Fn(Context, N) -> Fut> StartsPlugin<N, Fut> for F {}
 
 /// A plugin that is one function.
 pub(crate) struct FnInstance<N, F> {
-    start: F,
+    start: Contained<F>,
     needs: NeedList,
     provides: NeedList,
     marker: PhantomData<fn() -> N>,
@@ -150,7 +166,7 @@ pub(crate) struct FnInstance<N, F> {
 
 impl<N: Inject, F> FnInstance<N, F> {
     pub(crate) fn new(start: F) -> Self {
-        Self { start, needs: NeedList::of::<N>(), provides: NeedList::default(), marker: PhantomData }
+        Self { start: Contained::new(start), needs: NeedList::of::<N>(), provides: NeedList::default(), marker: PhantomData }
     }
 }
 
@@ -171,10 +187,10 @@ where
         Ok(())
     }
     fn start<'a>(&'a self, context: &'a Context, resolved: &'a Resolved) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(async move {
+        Box::pin(contain(async move {
             let needs = N::take(&Resolver::new(context, resolved)).map_err(Fault::from)?;
             (self.start)(context.clone(), needs).await.into_result()
-        })
+        }))
     }
     fn set_config(&self, _: &(dyn Any + Send + Sync)) -> bool {
         false
@@ -246,29 +262,31 @@ impl<P: Plugin> Mounted<P> {
     }
 
     async fn update_as(&self, config: P::Config, save: bool) -> Result<Updated, BusError> {
-        let inner = self.fiber.inner();
-        let is_gone = || self.fiber.id().is_none();
-        let gone = || BusError::Disposed { plugin: inner.identity.name.clone() };
-        if is_gone() {
-            return Err(gone());
-        }
-        let invalid = |issues| BusError::ConfigInvalid { plugin: inner.identity.name.clone(), issues };
-        crate::pool::guarded(|| P::validate(&config))
-            .unwrap_or_else(|panic| Err(Fault::panicked(panic)))
-            .map_err(invalid)?;
-        let config: Arc<dyn Any + Send + Sync> = Arc::new(config);
-        let update =
-            InternalUpdate { fiber: self.fiber.clone(), save, key: inner.update_key().clone(), config: config.clone() };
-        let stored = dispatch::waterfall(inner.emitter(), &update, async || -> Result<bool, Fault> {
-            let stored = inner.instance.as_ref().is_some_and(|it| it.set_config(&*config));
-            inner.request_restart()?;
-            Ok(stored)
-        })
-        .await
-        .map_err(|error| if is_gone() { gone() } else { error.into() })?;
-        if !stored {
-            return Ok(Updated::Kept);
-        }
-        self.fiber.settled().await.map(Updated::Restarted)
+        update::<P>(&self.fiber, config, save).await
     }
+}
+
+/// Replaces the config of a fiber that is an instance of `P`.
+pub(crate) async fn update<P: Plugin>(fiber: &Fiber, config: P::Config, save: bool) -> Result<Updated, BusError> {
+    let inner = fiber.inner();
+    let is_gone = || fiber.id().is_none();
+    let gone = || BusError::Disposed { plugin: inner.identity.name.clone() };
+    if is_gone() {
+        return Err(gone());
+    }
+    let invalid = |issues| BusError::ConfigInvalid { plugin: inner.identity.name.clone(), issues };
+    contain_now(|| P::validate(&config)).flatten().map_err(invalid)?;
+    let config: Arc<dyn Any + Send + Sync> = Arc::new(Contained::new(config));
+    let update = InternalUpdate { fiber: fiber.clone(), save, key: inner.update_key().clone(), config: config.clone() };
+    let stored = dispatch::waterfall(inner.emitter(), &update, async || -> Result<bool, Fault> {
+        let stored = inner.instance.as_ref().is_some_and(|it| it.set_config(&*config));
+        inner.request_restart()?;
+        Ok(stored)
+    })
+    .await
+    .map_err(|error| if is_gone() { gone() } else { error.into() })?;
+    if !stored {
+        return Ok(Updated::Kept);
+    }
+    fiber.settled().await.map(Updated::Restarted)
 }

@@ -13,6 +13,8 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll};
 
+use crate::around;
+
 /// Block sizes; every block is aligned to [`ALIGN`].
 const CLASSES: [usize; 6] = [64, 128, 256, 512, 1024, 2048];
 const ALIGN: usize = 64;
@@ -235,7 +237,7 @@ pub(crate) struct Panicked(pub(crate) String);
 /// Runs `f`; a panic in it becomes its text. Instantiated where the code behind `f` was built.
 #[inline]
 pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+    catch_unwind(AssertUnwindSafe(|| around::inside(f))).map_err(|payload| {
         let text = Panicked(panic_text(&*payload));
         // A payload whose own drop panics must not get away either.
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

@@ -7,8 +7,8 @@ use crate::bus::lock;
 use crate::context::Context;
 use crate::effect::Leaf;
 use crate::fault::{BusError, DisposeError};
-use crate::fiber::{Fiber, FiberInner, FiberState, NewFiber};
-use crate::plugin::{InstanceOf, Mounted, Plugin};
+use crate::fiber::{Fiber, FiberInner, FiberState, NewFiber, NewPlace};
+use crate::plugin::{Instance, InstanceOf, Mounted, Plugin};
 
 /// A mounted plugin that nobody hears or sees yet: its listeners are registered but not run, its services not found but by
 /// itself. Disposing it leaves no trace.
@@ -31,7 +31,7 @@ impl Context {
     ///
     /// As [`mount`](Self::mount).
     pub fn prepare<P: Plugin>(&self, config: P::Config) -> Result<Prepared<P>, BusError> {
-        let place = self.place_below(self.activation().next_mount());
+        let place = NewPlace::Below(vec![self.activation().next_mount()]);
         self.prepare_at(place, self, None, config)
     }
 
@@ -46,24 +46,35 @@ impl Context {
         }
         let view = old.inner().view.clone();
         let context = Context::new(self.fiber_inner().clone(), self.activation().clone(), view);
-        self.prepare_at(old.inner().identity.place.clone(), &context, Some(old.clone()), config)
+        self.prepare_at(NewPlace::At(old.place()), &context, Some(old.clone()), config)
     }
 
     fn prepare_at<P: Plugin>(
         &self,
-        place: Box<[u32]>,
+        place: NewPlace,
         parent: &Context,
         old: Option<Fiber>,
         config: P::Config,
     ) -> Result<Prepared<P>, BusError> {
         let instance = Box::new(InstanceOf::<P>::new(config));
+        self.prepare_instance(P::NAME.into(), place, parent, old, instance)
+    }
+
+    pub(crate) fn prepare_instance<P>(
+        &self,
+        name: Arc<str>,
+        place: NewPlace,
+        parent: &Context,
+        old: Option<Fiber>,
+        instance: Box<dyn Instance>,
+    ) -> Result<Prepared<P>, BusError> {
         let view = parent.view().clone();
-        let new = NewFiber { name: P::NAME.into(), place, parent, view, instance: Some(instance), hidden: true };
+        let new = NewFiber { name, place, parent, view, instance: Some(instance), hidden: true };
         Ok(Prepared { mounted: Mounted::new(self.start_fiber(new)?), old })
     }
 }
 
-impl<P: Plugin> Prepared<P> {
+impl<P> Prepared<P> {
     /// The fiber in the wings.
     pub fn fiber(&self) -> &Fiber {
         self.mounted.fiber()
@@ -114,7 +125,7 @@ impl<P> std::fmt::Debug for Switched<P> {
     }
 }
 
-impl<P: Plugin> Switched<P> {
+impl<P> Switched<P> {
     /// The new version.
     pub fn mounted(&self) -> &Mounted<P> {
         &self.mounted
@@ -148,6 +159,50 @@ fn visit_cells<'a>(
                 cells.insert(head.cell.event_cell() as usize, head.cell.clone());
             }
         });
+    }
+}
+
+impl Fiber {
+    /// Gives it, and everything mounted below it, another place below the fiber that mounted it. Places are compared number by
+    /// number. Nothing of it restarts: from one moment to the next its listeners run in another order.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::Disposed`] when it is gone, or is the root.
+    pub fn move_to(&self, below: &[u32]) -> Result<(), BusError> {
+        let fiber = self.inner();
+        let parent = fiber.parent.as_ref().filter(|_| self.id().is_some());
+        let gone = || BusError::Disposed { plugin: fiber.identity.name.clone() };
+        let parent = parent.ok_or_else(gone)?;
+        let bus = &fiber.bus;
+        {
+            let _tree = lock(&bus.tree);
+            let moved = subtree(bus, fiber);
+            let mut cells = BTreeMap::new();
+            visit_cells(moved.iter(), &mut cells);
+            let mut locked: Vec<_> = cells.values().map(|it| it.lock()).collect();
+            let old = fiber.identity.place();
+            let new: Vec<u32> = parent.identity.place().iter().chain(below).copied().collect();
+            for fiber in &moved {
+                let inside = fiber.identity.place();
+                // What came from elsewhere to be below it has a place of its own.
+                if let Some(rest) = inside.strip_prefix(&*old) {
+                    fiber.identity.set_place(new.iter().chain(rest).copied().collect());
+                }
+            }
+            for cell in &mut locked {
+                cell.reorder(&bus.rows);
+            }
+            drop(locked);
+            // As in `switch`: listeners that were registered meanwhile.
+            let mut late = BTreeMap::new();
+            visit_cells(moved.iter(), &mut late);
+            for (_, cell) in late.iter().filter(|(at, _)| !cells.contains_key(at)) {
+                cell.lock().reorder(&bus.rows);
+            }
+        }
+        bus.rows.reclaim();
+        Ok(())
     }
 }
 

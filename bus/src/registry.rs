@@ -375,7 +375,7 @@ fn wing(fiber: &Arc<FiberInner>) -> Option<u64> {
 }
 
 impl ProvidedInner {
-    /// Whether its check lets this fiber have the service; a check that panics does not.
+    /// Whether its check lets this fiber have the service.
     fn admits(&self, fiber: &Arc<FiberInner>) -> bool {
         let Some(check) = &self.check else { return true };
         let activation = fiber.activation().unwrap_or_else(|| crate::fiber::Activation::new(fiber));
@@ -389,7 +389,7 @@ impl ProvidedInner {
             }
             asking.push(me);
         }
-        let admitted = crate::pool::guarded(|| check(&context)).unwrap_or(false);
+        let admitted = check(&context);
         lock(&self.asking).retain(|it| *it != me);
         admitted
     }

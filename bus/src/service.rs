@@ -362,6 +362,32 @@ impl<T: Service + ?Sized> Erased for Shared<T> {
 struct Guard<G>(G);
 impl<G: Send + Sync> Erased for Guard<G> {}
 
+/// A guard as the trait it implements, with the methods of the copy of the bus that made it: what a provider in a library
+/// does, and its panics, stay in that library.
+#[derive(Clone, Copy)]
+struct Target([*const (); 2]);
+
+// SAFETY: points to a guard, which is `Send` and `Sync`.
+unsafe impl Send for Target {}
+// SAFETY: as above.
+unsafe impl Sync for Target {}
+
+impl Target {
+    fn of<T: Service + ?Sized>(guard: &Guard<T::Guard>) -> Self {
+        const { assert!(size_of::<*const T>() == size_of::<[*const (); 2]>(), "a service is a `dyn Trait`") };
+        let target: *const T = T::__as_dyn(&guard.0);
+        // SAFETY: of the same size, and every word of a pointer to a `dyn Trait` is a pointer.
+        Self(unsafe { std::mem::transmute_copy(&target) })
+    }
+
+    /// The guard; of the same `T` as was given to `of`.
+    fn get<T: Service + ?Sized>(self) -> *const T {
+        const { assert!(size_of::<*const T>() == size_of::<[*const (); 2]>(), "a service is a `dyn Trait`") };
+        // SAFETY: `of` took it apart from a `*const T`.
+        unsafe { std::mem::transmute_copy(&self.0) }
+    }
+}
+
 /// A service as it is provided by one fiber.
 #[doc(hidden)]
 pub struct ProvidedInner {
@@ -377,6 +403,7 @@ pub struct ProvidedInner {
     pub(crate) bus: Arc<Bus>,
     shared: Arc<dyn Erased>,
     guard: Arc<dyn Erased>,
+    target: Target,
     pub(crate) check: Option<Check>,
     /// Threads that run the check now.
     pub(crate) asking: Mutex<Vec<std::thread::ThreadId>>,
@@ -405,10 +432,10 @@ impl ProvidedInner {
         let descriptor = T::__descriptor();
         let bus = context.bus().clone();
         let mut replaced = None;
-        let (shared, guard): (Arc<dyn Erased>, Arc<dyn Erased>) = match again {
+        let (shared, guard, target): (Arc<dyn Erased>, Arc<dyn Erased>, Target) = match again {
             Some(before) => {
                 replaced = Some(before.replace::<T>(value));
-                (before.shared.clone(), before.guard.clone())
+                (before.shared.clone(), before.guard.clone(), before.target)
             }
             None => {
                 let shared = Arc::new(Shared {
@@ -418,7 +445,9 @@ impl ProvidedInner {
                     plugin: context.activation().identity.name.clone(),
                     service: T::NAME,
                 });
-                (shared.clone(), Arc::new(Guard(T::__guard(ServiceCell(shared)))))
+                let guard = Arc::new(Guard(T::__guard(ServiceCell(shared.clone()))));
+                let target = Target::of::<T>(&guard);
+                (shared, guard, target)
             }
         };
         let provided = Arc::new_cyclic(|me| Self {
@@ -433,6 +462,7 @@ impl ProvidedInner {
             bus,
             shared,
             guard,
+            target,
             check,
             asking: Mutex::default(),
             withdrawing: AtomicBool::new(false),
@@ -625,6 +655,7 @@ impl std::fmt::Debug for Withdrawing {
 pub struct Svc<T: ?Sized> {
     // Without its type, so that a future that holds a handle is `Send` whatever the compiler knows of `T` there.
     guard: Arc<dyn Erased>,
+    target: Target,
     plugin: Arc<str>,
     service: PhantomData<fn() -> Box<T>>,
 }
@@ -632,7 +663,12 @@ pub struct Svc<T: ?Sized> {
 impl<T: Service + ?Sized> Svc<T> {
     pub(crate) fn new(provided: &ProvidedInner) -> Self {
         debug_assert_eq!(provided.slot, T::__descriptor().slot());
-        Self { guard: provided.guard.clone(), plugin: provided.owner.identity.name.clone(), service: PhantomData }
+        Self {
+            guard: provided.guard.clone(),
+            target: provided.target,
+            plugin: provided.owner.identity.name.clone(),
+            service: PhantomData,
+        }
     }
 }
 
@@ -645,7 +681,7 @@ impl<T: ?Sized> Svc<T> {
 
 impl<T: ?Sized> Clone for Svc<T> {
     fn clone(&self) -> Self {
-        Self { guard: self.guard.clone(), plugin: self.plugin.clone(), service: PhantomData }
+        Self { guard: self.guard.clone(), target: self.target, plugin: self.plugin.clone(), service: PhantomData }
     }
 }
 
@@ -653,9 +689,8 @@ impl<T: Service + ?Sized> Deref for Svc<T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: handles are made by `new` from what was provided under the slot of `T`, which stands for one service trait
-        // (see `Service`); `ProvidedInner::new` made the guard for that slot.
-        let guard = unsafe { &*Arc::as_ptr(&self.guard).cast::<Guard<T::Guard>>() };
-        T::__as_dyn(&guard.0)
+        // (see `Service`); `ProvidedInner::new` made the target for that slot, and `guard` keeps what it points to alive.
+        unsafe { &*self.target.get::<T>() }
     }
 }
 

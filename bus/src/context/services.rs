@@ -6,7 +6,7 @@ use super::Context;
 use crate::dispatch;
 use crate::fault::BusError;
 use crate::internal::InternalSet;
-use crate::service::{Lookup, Provided, Service, Svc};
+use crate::service::{Lookup, Provided, Service, ServiceDescriptor, Svc};
 
 /// # Services
 impl Context {
@@ -33,6 +33,8 @@ impl Context {
         value: Arc<T>,
         check: impl Fn(&Context) -> bool + Send + Sync + 'static,
     ) -> Result<Provided<T>, BusError> {
+        // Caught here, where the code of the check is: its panic must not leave the library it is in.
+        let check = move |context: &Context| crate::pool::guarded(|| check(context)).unwrap_or(false);
         self.bus().registry.provide(self, value, Some(Box::new(check))).map(Provided::new)
     }
 
@@ -134,7 +136,33 @@ impl Context {
     }
 
     fn in_realm<T: Service + ?Sized>(&self, realm: u64) -> Self {
-        let slot = T::__descriptor().slot();
+        self.with_realm(T::__descriptor().slot(), realm)
+    }
+
+    /// [`isolate`](Self::isolate), or with a label [`isolate_as`](Self::isolate_as), of a service that is known by its
+    /// descriptor alone.
+    pub fn isolate_described(&self, service: &'static ServiceDescriptor, label: Option<&str>) -> Self {
+        let registry = &self.bus().registry;
+        self.with_realm(service.slot(), label.map_or_else(|| registry.new_realm(), |it| registry.realm_named(it)))
+    }
+
+    /// [`intercept`](Self::intercept) with a config in JSON, of a service that is known by its descriptor alone. Read with
+    /// [`intercepts_json`](Self::intercepts_json).
+    #[cfg(feature = "json")]
+    pub fn intercept_described(&self, service: &'static ServiceDescriptor, config: &serde_json::Value) -> Self {
+        // As text, a type that is the same in every library.
+        let text = Arc::new(config.to_string());
+        self.with_view(|view| view.rest().intercepts.push((service.slot(), text)))
+    }
+
+    /// The configs in JSON for a service that this context and those around it carry, the outermost first, as far as they
+    /// are of this type.
+    #[cfg(feature = "json")]
+    pub fn intercepts_json<T: Service + ?Sized, C: serde::de::DeserializeOwned>(&self) -> Vec<C> {
+        self.intercepts::<T, String>().iter().filter_map(|it| serde_json::from_str(it).ok()).collect()
+    }
+
+    fn with_realm(&self, slot: u32, realm: u64) -> Self {
         self.with_view(|view| {
             let realms = &mut view.rest().realms;
             realms.retain(|(it, _)| *it != slot);

@@ -99,7 +99,7 @@ fn place_in_the_tree_goes_before_time_of_registration() {
         let inner = b.context().unwrap();
         mount(&inner, &log, "b1").await;
         mount(&inner, &log, "b2").await;
-        assert_eq!((b.place(), c.place()), (&[0][..], &[1][..]));
+        assert_eq!((&*b.place(), &*c.place()), (&[0][..], &[1][..]));
         check(&root, &log, "b b1 b2 c").await;
     });
 }
@@ -200,5 +200,29 @@ fn many_listeners_keep_their_order_through_many_changes() {
         }
         root.emit(&Ping(0));
         assert_eq!(log.take(), kept.join(" "));
+    });
+}
+
+#[test]
+fn a_plugin_that_is_moved_is_heard_in_its_new_place_with_all_below_it() {
+    run(async |root| {
+        let log = Log::default();
+        let a = mount(&root, &log, "a").await;
+        mount(&a.context().unwrap(), &log, "a1").await;
+        let b = mount(&root, &log, "b").await;
+        mount(&root, &log, "c").await;
+        check(&root, &log, "a a1 b c").await;
+        a.move_to(&[1, 5]).unwrap();
+        assert_eq!(*a.place(), [1, 5]);
+        check(&root, &log, "b a a1 c").await;
+        // What comes later is below the new place.
+        mount(&a.context().unwrap(), &log, "a2").await;
+        check(&root, &log, "b a a1 a2 c").await;
+        b.move_to(&[9]).unwrap();
+        check(&root, &log, "a a1 a2 c b").await;
+        assert_eq!(a.state(), FiberState::Active);
+        b.dispose().await.unwrap();
+        assert!(b.move_to(&[0]).is_err());
+        assert!(root.fiber().move_to(&[0]).is_err());
     });
 }

@@ -1,0 +1,37 @@
+//! What a library runs its code inside of, such as a runtime of its own.
+//!
+//! Every copy of the bus has its own; the program itself has none, and pays one relaxed load.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Runs a function inside of something.
+pub(crate) type Around = fn(&mut dyn FnMut());
+
+static AROUND: AtomicPtr<Around> = AtomicPtr::new(std::ptr::null_mut());
+
+/// From now on everything this copy of the bus calls runs inside of `around`.
+#[cfg(feature = "json")]
+pub(crate) fn set(around: &'static Around) {
+    AROUND.store(std::ptr::from_ref(around).cast_mut(), Ordering::Release);
+}
+
+/// Runs `f` inside of what the library wants its code to run in.
+#[inline(always)]
+pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
+    let around = AROUND.load(Ordering::Relaxed);
+    if around.is_null() { f() } else { inside_of(around, f) }
+}
+
+#[cold]
+fn inside_of<R>(around: *const Around, f: impl FnOnce() -> R) -> R {
+    // SAFETY: only `set` stores here, from a reference that lives for ever to a value that never changes.
+    let around = unsafe { *around };
+    let mut f = Some(f);
+    let mut result = None;
+    around(&mut || {
+        if let Some(f) = f.take() {
+            result = Some(f());
+        }
+    });
+    result.expect("what runs a function around another calls it")
+}
