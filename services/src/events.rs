@@ -9,6 +9,7 @@ mod interaction;
 mod llm;
 mod oauth;
 mod plugins;
+mod loader;
 mod prompt;
 mod providers;
 mod session;
@@ -31,6 +32,9 @@ pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::{LlmEffortReplaced, LlmRetry, LlmStream};
 pub use oauth::OAuthPrompt;
 pub use plugins::{PluginNotice, PluginNoticeLevel, PluginStatus, PluginsChange};
+pub use loader::{
+    Exit, HmrChange, HmrReload, LoaderConfigUpdate, LoaderEntryInit, LoaderPartialDispose, LoaderPatchContext, PluginEntry,
+};
 pub use prompt::{SystemPromptAssemble, SystemPromptChange};
 pub use providers::{ProviderModels, ProvidersChanged};
 pub use session::{SessionCreated, SessionDisposed, SessionEvent, SessionFlush, SessionSaved, SessionUnsaved};

@@ -31,3 +31,5 @@ pub mod tools;
 pub mod usage;
 pub mod web;
 pub mod workflows;
+
+linn_bus::shared_crate!();

@@ -33,6 +33,8 @@ impl std::fmt::Debug for AgentsNeeds {
     }
 }
 
+linn_bus::register_plugin!(AgentsPlugin);
+
 impl Plugin for AgentsPlugin {
     const NAME: &'static str = "agents";
     type Config = ();

@@ -33,6 +33,8 @@ pub struct ApprovalConfig {
 #[derive(Debug)]
 pub struct ApprovalPlugin;
 
+linn_bus::register_plugin!(ApprovalPlugin);
+
 impl Plugin for ApprovalPlugin {
     const NAME: &'static str = "approval-service";
     type Config = ApprovalConfig;

@@ -11,6 +11,8 @@ use crate::events::CommandsChange;
 #[derive(Debug)]
 pub struct CommandsPlugin;
 
+linn_bus::register_plugin!(CommandsPlugin);
+
 impl Plugin for CommandsPlugin {
     const NAME: &'static str = "commands";
     type Config = ();

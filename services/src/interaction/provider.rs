@@ -15,6 +15,8 @@ use crate::interaction::{
 #[derive(Debug)]
 pub struct InteractionPlugin;
 
+linn_bus::register_plugin!(InteractionPlugin);
+
 impl Plugin for InteractionPlugin {
     const NAME: &'static str = "interaction-service";
     type Config = ();

@@ -15,6 +15,8 @@ use crate::model::GenerateRequest;
 #[derive(Debug)]
 pub struct LlmPlugin;
 
+linn_bus::register_plugin!(LlmPlugin);
+
 impl Plugin for LlmPlugin {
     const NAME: &'static str = "llm";
     type Config = ();

@@ -50,6 +50,8 @@ impl Default for SystemPromptConfig {
 #[derive(Debug)]
 pub struct SystemPromptPlugin;
 
+linn_bus::register_plugin!(SystemPromptPlugin);
+
 impl Plugin for SystemPromptPlugin {
     const NAME: &'static str = "system-prompt";
     type Config = SystemPromptConfig;

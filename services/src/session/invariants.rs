@@ -210,6 +210,8 @@ pub struct InvariantsPlugin {
     checkers: Mutex<HashMap<SessionId, LogChecker>>,
 }
 
+linn_bus::register_plugin!(InvariantsPlugin);
+
 impl Plugin for InvariantsPlugin {
     const NAME: &'static str = "session-invariants";
     type Config = ();

@@ -186,6 +186,8 @@ impl Drop for Reservation {
 #[derive(Debug)]
 pub struct SessionsPlugin;
 
+linn_bus::register_plugin!(SessionsPlugin);
+
 impl Plugin for SessionsPlugin {
     const NAME: &'static str = "sessions";
     type Config = ();

@@ -16,6 +16,8 @@ use crate::skills::{
 #[derive(Debug)]
 pub struct SkillsPlugin;
 
+linn_bus::register_plugin!(SkillsPlugin);
+
 impl Plugin for SkillsPlugin {
     const NAME: &'static str = "skills";
     type Config = ();

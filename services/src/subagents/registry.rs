@@ -17,6 +17,8 @@ use crate::subagents::{
 #[derive(Debug)]
 pub struct SubagentsPlugin;
 
+linn_bus::register_plugin!(SubagentsPlugin);
+
 impl Plugin for SubagentsPlugin {
     const NAME: &'static str = "subagents";
     type Config = ();

@@ -122,9 +122,14 @@ impl Entries {
                 ctx.on(move |it: &CollectTools| push(&it.found, listed.clone()))?,
                 ctx.on(listener!(async move |it: &RunTool| {
                     if !Arc::ptr_eq(&it.entry, &run) {
-                        return None;
+                        return Ok(None);
                     }
-                    Some(run.tool.body.execute(&it.execution).await)
+                    let outcome = run.tool.body.execute(&it.execution).await;
+                    match outcome.as_ref().err().and_then(ToolFailure::as_panic) {
+                        // Counted as a panic of the plugin whose tool it is.
+                        Some(panic) => Err(panic),
+                        None => Ok(Some(outcome)),
+                    }
                 }))?,
                 ctx.on(listener!(async move |it: &PreviewTool| {
                     if !Arc::ptr_eq(&it.entry, &previewed) {

@@ -22,6 +22,8 @@ use crate::tools::{
 #[derive(Debug)]
 pub struct ToolsPlugin;
 
+linn_bus::register_plugin!(ToolsPlugin);
+
 impl Plugin for ToolsPlugin {
     const NAME: &'static str = "tools";
     type Config = ();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use linn_bus::{BoxFuture, Fault};
+use linn_bus::{BoxFuture, Contained, Fault, contain};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -127,8 +127,22 @@ impl ToolFailure {
     }
 }
 
+/// Code of a call whose tool panicked.
+const PANICKED: &str = "TOOL_PANICKED";
+
+impl ToolFailure {
+    /// The panic of the tool, if it was one.
+    pub(crate) fn as_panic(&self) -> Option<Fault> {
+        let is_panic = self.info.as_ref().is_some_and(|it| it.code == PANICKED);
+        is_panic.then(|| Fault::from_panic(&self.message))
+    }
+}
+
 impl From<Fault> for ToolFailure {
     fn from(fault: Fault) -> Self {
+        if fault.is_panic() {
+            return Self::coded("Panic", PANICKED, fault.to_string());
+        }
         let info = fault.code().map(|code| ErrorInfo { name: "Fault".to_owned(), code: code.to_owned() });
         Self { message: format!("{fault:#}"), info }
     }
@@ -169,7 +183,10 @@ impl Tool {
     }
 
     /// A tool from a schema and a body.
-    pub fn from_body(schema: ToolSchema, body: Arc<dyn ToolBody>) -> Self {
+    ///
+    /// What the body does and how it fails stays where this is called: it may be part of a library.
+    pub fn from_body<B: ToolBody + ?Sized>(schema: ToolSchema, body: Arc<B>) -> Self {
+        let body = Arc::new(ContainedBody(Contained::new(body)));
         Self { schema, class: ToolClass::Destructive, is_parallel: false, timeout: None, body }
     }
 
@@ -201,6 +218,21 @@ impl Tool {
 impl std::fmt::Debug for Tool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tool").field("name", self.name()).field("class", &self.class).finish_non_exhaustive()
+    }
+}
+
+/// A body whose panics are failures, caught in code that is made where the body is.
+struct ContainedBody<B: ?Sized>(Contained<Arc<B>>);
+
+impl<B: ToolBody + ?Sized> ToolBody for ContainedBody<B> {
+    fn execute<'a>(&'a self, call: &'a ToolExecution) -> BoxFuture<'a, Result<ToolOutput, ToolFailure>> {
+        Box::pin(contain(async move { self.0.execute(call).await }))
+    }
+    fn preview<'a>(&'a self, call: &'a ToolExecution) -> BoxFuture<'a, Option<ToolPreview>> {
+        Box::pin(async move {
+            let preview = contain(async move { Ok::<_, Fault>(self.0.preview(call).await) });
+            preview.await.ok().flatten()
+        })
     }
 }
 
