@@ -71,6 +71,6 @@ pub use crate::provider::{ModelOverride, Provider, ProviderKind};
 pub use crate::sources::{Access, FileLock, Files, MemoryFiles, Sources, Variables};
 pub use crate::system::SystemFiles;
 pub use crate::table::key_table;
-pub use crate::tree::{BuiltIn, Change, Entry, EntryConfig, Tree};
+pub use crate::tree::{BuiltIn, Change, Entry, EntryConfig, EntryServices, Realm, Tree};
 
 pub use crate::value::{Approval, Choice, NetworkMode, SandboxMode, Typed, Value};

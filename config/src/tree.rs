@@ -4,6 +4,7 @@
 
 mod patch;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value as Json;
@@ -117,6 +118,26 @@ impl fmt::Debug for EntryConfig {
     }
 }
 
+/// What an entry, or a group for all in it, says of services by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EntryServices {
+    /// Services that the plugin waits for beside those it names itself.
+    pub inject: Vec<String>,
+    /// Services it has apart from others: for itself, or with all that name the same label.
+    pub isolate: BTreeMap<String, Realm>,
+    /// Config it gives services that it uses, by service.
+    pub intercept: BTreeMap<String, Json>,
+}
+
+/// With whom an entry shares a service that it has apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Realm {
+    /// With nobody but what is in it.
+    Private,
+    /// With every entry that names this label.
+    Shared(String),
+}
+
 /// One entry of the merged tree, with who said what of it.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -132,6 +153,8 @@ pub struct Entry {
     pub is_enabled: bool,
     /// Its config; empty for a group.
     pub config: EntryConfig,
+    /// What it says of services.
+    pub services: EntryServices,
     /// What a repository may change of it.
     pub repository: Vec<Change>,
     /// Who inserted it.
@@ -227,6 +250,7 @@ impl Tree {
                 is_disabled: false,
                 is_enabled: true,
                 config: EntryConfig::empty(),
+                services: EntryServices::default(),
                 repository: Vec::new(),
                 inserted_by: patch.origin.clone(),
                 config_by: None,
@@ -242,6 +266,15 @@ impl Tree {
         if let Some((is_disabled, place)) = &patch.disabled {
             entry.is_disabled = *is_disabled;
             entry.disabled_by = by(place);
+        }
+        if let Some(inject) = &patch.inject {
+            entry.services.inject.clone_from(inject);
+        }
+        if let Some(isolate) = &patch.isolate {
+            entry.services.isolate.clone_from(isolate);
+        }
+        if let Some(intercept) = &patch.intercept {
+            entry.services.intercept.clone_from(intercept);
         }
         if let Some(repository) = &patch.repository {
             entry.repository.clone_from(repository);
@@ -276,7 +309,7 @@ impl Tree {
             return Ok(());
         };
         let changes = [
-            (Change::Config, patch.config.is_some()),
+            (Change::Config, patch.config.is_some() || patch.says_of_services()),
             (Change::Disabled, patch.disabled.is_some()),
             (Change::Place, patch.parent.is_some() || patch.before.is_some() || patch.after.is_some()),
         ];

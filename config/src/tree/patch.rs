@@ -1,11 +1,13 @@
 //! One entry as a layer writes it: what it inserts, or what it changes.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value as Json;
 
 use crate::node::{Data, NOT_SHOWN, Node};
 use crate::origin::{Layer, Origin, Place};
 use crate::problem::{EntryFault, Problem, nearest};
-use crate::tree::{BuiltIn, Change, EntryConfig};
+use crate::tree::{BuiltIn, Change, EntryConfig, Realm};
 
 /// On which side of another entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,9 @@ pub(crate) struct Patch {
     pub(crate) after: Option<String>,
     pub(crate) disabled: Option<(bool, Place)>,
     pub(crate) config: Option<(EntryConfig, Place)>,
+    pub(crate) inject: Option<Vec<String>>,
+    pub(crate) isolate: Option<BTreeMap<String, Realm>>,
+    pub(crate) intercept: Option<BTreeMap<String, Json>>,
     pub(crate) repository: Option<Vec<Change>>,
     /// Where the entry is written.
     pub(crate) origin: Origin,
@@ -50,6 +55,9 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ("after", "the id of another entry"),
     ("disabled", "`true` or `false`"),
     ("config", "a table"),
+    ("inject", "a list of names of services"),
+    ("isolate", "a table of services, each with `true` or the label of who shares it"),
+    ("intercept", "a table of services, each with what it is given"),
     ("repository", "a list of `config`, `disabled` and `place`"),
 ];
 
@@ -65,9 +73,17 @@ impl Patch {
             after: None,
             disabled: None,
             config: None,
+            inject: None,
+            isolate: None,
+            intercept: None,
             repository: None,
             origin,
         }
+    }
+
+    /// Whether it changes what an entry says of services.
+    pub(crate) fn says_of_services(&self) -> bool {
+        self.inject.is_some() || self.isolate.is_some() || self.intercept.is_some()
     }
 
     /// Reads an entry. One wrong field makes the whole entry wrong: half of what was meant may be worse than nothing.
@@ -121,6 +137,25 @@ impl Patch {
             "after" => self.after = Some(named()?),
             "disabled" => self.disabled = Some((switch()?, field.place.clone())),
             "config" => self.config = Some((EntryConfig::new(field.clone())?, field.place.clone())),
+            "inject" => {
+                let Data::List(items) = &field.data else { return None };
+                let names = items.iter().map(|it| it.as_text().map(str::to_owned));
+                self.inject = Some(names.collect::<Option<_>>()?);
+            }
+            "isolate" => {
+                let Data::Table(services) = &field.data else { return None };
+                let realm = |it: &Node| match (&it.data, it.as_text()) {
+                    (Data::Bool(true), _) => Some(Realm::Private),
+                    (_, Some(label)) if !label.is_empty() => Some(Realm::Shared(label.to_owned())),
+                    _ => None,
+                };
+                let realms = services.iter().map(|(name, it)| Some((name.clone(), realm(it)?)));
+                self.isolate = Some(realms.collect::<Option<_>>()?);
+            }
+            "intercept" => {
+                let Data::Table(services) = &field.data else { return None };
+                self.intercept = Some(services.iter().map(|(name, it)| (name.clone(), it.to_json())).collect());
+            }
             "repository" => {
                 let Data::List(items) = &field.data else {
                     return None;
