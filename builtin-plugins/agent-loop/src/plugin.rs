@@ -36,6 +36,8 @@ impl std::fmt::Debug for AgentLoopNeeds {
     }
 }
 
+linn_bus::plugin!(AgentLoopPlugin);
+
 impl Plugin for AgentLoopPlugin {
     const NAME: &'static str = "agent-loop";
     type Config = LoopConfig;

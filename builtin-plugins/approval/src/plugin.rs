@@ -32,6 +32,8 @@ impl std::fmt::Debug for ApprovalGateNeeds {
     }
 }
 
+linn_bus::plugin!(ApprovalGatePlugin);
+
 impl Plugin for ApprovalGatePlugin {
     const NAME: &'static str = "approval";
     type Config = ApprovalGateConfig;

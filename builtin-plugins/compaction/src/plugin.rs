@@ -37,6 +37,8 @@ impl std::fmt::Debug for Needs {
     }
 }
 
+linn_bus::plugin!(CompactionPlugin);
+
 impl Plugin for CompactionPlugin {
     const NAME: &'static str = "compaction";
     type Config = CompactionConfig;

@@ -15,6 +15,8 @@ use crate::tools::{Files, all};
 #[derive(Debug)]
 pub struct FilesPlugin;
 
+linn_bus::plugin!(FilesPlugin, FileToolsPlugin, FsPlugin, FsPolicyPlugin);
+
 impl Plugin for FilesPlugin {
     const NAME: &'static str = "files";
     type Config = FilesConfig;

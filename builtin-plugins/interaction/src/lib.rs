@@ -36,6 +36,8 @@ pub struct InteractionToolsNeeds {
     interaction: Svc<dyn Interaction>,
 }
 
+linn_bus::plugin!(InteractionToolsPlugin);
+
 impl Plugin for InteractionToolsPlugin {
     const NAME: &'static str = "interaction";
     type Config = ();

@@ -87,6 +87,8 @@ impl ReplayConfig {
 #[derive(Debug)]
 pub struct ReplayPlugin;
 
+linn_bus::plugin!(ReplayPlugin);
+
 impl Plugin for ReplayPlugin {
     const NAME: &'static str = "llm-replay";
     type Config = ReplayConfig;

@@ -35,6 +35,8 @@ impl SessionStoreConfig {
 #[derive(Debug)]
 pub struct SessionStorePlugin;
 
+linn_bus::plugin!(SessionStorePlugin);
+
 impl Plugin for SessionStorePlugin {
     const NAME: &'static str = "session-store";
     type Config = SessionStoreConfig;

@@ -14,6 +14,8 @@ use crate::system::{House, run};
 #[derive(Debug)]
 pub struct ShellPlugin;
 
+linn_bus::plugin!(ShellPlugin, ShellServicePlugin, BashPlugin);
+
 impl Plugin for ShellPlugin {
     const NAME: &'static str = "shell";
     type Config = ShellConfig;

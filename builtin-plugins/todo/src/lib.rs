@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug)]
 pub struct TodoPlugin;
 
+linn_bus::plugin!(TodoPlugin);
+
 impl Plugin for TodoPlugin {
     const NAME: &'static str = "todo";
     type Config = ();

@@ -16,6 +16,8 @@ use linn_services::tools::{ToolExecutionResult, Tools};
 #[derive(Debug)]
 pub struct ToolTimeoutPlugin;
 
+linn_bus::plugin!(ToolTimeoutPlugin);
+
 impl Plugin for ToolTimeoutPlugin {
     const NAME: &'static str = "tool-timeout";
     type Config = ();
