@@ -1,0 +1,127 @@
+//! Files that change while the program runs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_channel::mpsc;
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use linn_bus::{BusError, Fault};
+use linn_config::Tree;
+use linn_services::events::HmrChange;
+use notify::{RecursiveMode, Watcher as _};
+
+use crate::loader::Loader;
+use crate::registry::is_library;
+use crate::system;
+
+/// What is watched, and what a change of the config means.
+#[derive(Clone)]
+pub struct Watching {
+    /// Files that the plugin tree is read from.
+    pub config: Vec<PathBuf>,
+    /// Files whose changes are told as `hmr/change`.
+    pub others: Vec<PathBuf>,
+    /// How long nothing may have changed before something is done.
+    pub debounce: Duration,
+    /// Reads the plugin tree anew; it is called on a thread that may wait.
+    pub tree: Arc<dyn Fn() -> Tree + Send + Sync>,
+}
+
+impl std::fmt::Debug for Watching {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watching").field("config", &self.config).field("others", &self.others).finish_non_exhaustive()
+    }
+}
+
+impl Watching {
+    /// Libraries, and these config files, from which `tree` is read.
+    pub fn new(config: Vec<PathBuf>, tree: impl Fn() -> Tree + Send + Sync + 'static) -> Self {
+        Self { config, others: Vec::new(), debounce: Duration::from_millis(100), tree: Arc::new(tree) }
+    }
+}
+
+impl Loader {
+    /// Watches libraries and files until the loader goes: a library that was built anew is reloaded, a config file that was
+    /// edited is applied, and any other file is told of. Several changes at once are one.
+    ///
+    /// # Errors
+    ///
+    /// The system does not watch; the loader is going down.
+    pub async fn watch(&self, watching: Watching) -> Result<(), BusError> {
+        let (sender, receiver) = mpsc::unbounded();
+        let failed = |error: notify::Error| BusError::StartFailed { plugin: "loader".into(), cause: Fault::from(error) };
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if let Ok(event) = event
+                && !event.kind.is_access()
+            {
+                for path in event.paths {
+                    // Nobody listens once the loader is gone.
+                    drop(sender.unbounded_send(path));
+                }
+            }
+        })
+        .map_err(failed)?;
+        for folder in self.folders(&watching).await {
+            // Folders, because files are replaced by renaming others over them.
+            watcher.watch(&folder, RecursiveMode::NonRecursive).map_err(failed)?;
+        }
+        let loader = self.clone();
+        self.0.ctx.spawn(async move {
+            let _watcher = watcher;
+            loader.follow(receiver, watching).await;
+        })?;
+        Ok(())
+    }
+
+    async fn folders(&self, watching: &Watching) -> BTreeSet<PathBuf> {
+        let libraries = self.library_files().await;
+        let files = libraries.iter().chain(&watching.config).chain(&watching.others);
+        let parents = files.filter_map(|it| it.parent()).map(Path::to_owned);
+        let sources = self.0.settings.libraries.iter().map(|it| it.path.clone());
+        parents.chain(sources).filter(|it| it.is_dir()).collect()
+    }
+
+    async fn follow(&self, mut changes: mpsc::UnboundedReceiver<PathBuf>, watching: Watching) {
+        while let Some(first) = changes.next().await {
+            let mut changed = BTreeSet::from([first]);
+            loop {
+                let quiet = std::pin::pin!(self.0.ctx.sleep(watching.debounce));
+                match select(changes.next(), quiet).await {
+                    Either::Left((Some(more), _)) => {
+                        changed.insert(more);
+                    }
+                    Either::Left((None, _)) | Either::Right((Err(_), _)) => return,
+                    Either::Right((Ok(()), _)) => break,
+                }
+            }
+            self.changed(&changed, &watching).await;
+        }
+    }
+
+    async fn changed(&self, changed: &BTreeSet<PathBuf>, watching: &Watching) {
+        if changed.iter().any(|it| watching.config.contains(it)) {
+            let read = watching.tree.clone();
+            match system::off_thread(move || read()).await {
+                Ok(tree) => drop(self.apply(&tree).await),
+                Err(error) => tracing::error!("the config was not read again: {error}"),
+            }
+        }
+        let libraries = self.library_files().await;
+        for path in changed {
+            let is_new = is_library(path)
+                && path.is_file()
+                && self.0.settings.libraries.iter().any(|it| path.parent() == Some(it.path.as_path()));
+            if libraries.contains(path) || is_new {
+                match self.reload(path).await {
+                    Ok(outcome) => tracing::info!(library = %path.display(), "{outcome:?}"),
+                    Err(error) => tracing::error!(library = %path.display(), code = error.code(), "{error}"),
+                }
+            } else if watching.others.contains(path) {
+                self.0.ctx.emit(&HmrChange { path: path.clone() });
+            }
+        }
+    }
+}
