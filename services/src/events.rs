@@ -7,9 +7,9 @@ mod compaction;
 mod fs;
 mod interaction;
 mod llm;
+mod loader;
 mod oauth;
 mod plugins;
-mod loader;
 mod prompt;
 mod providers;
 mod session;
@@ -30,11 +30,11 @@ pub use compaction::{CompactionDigest, CompactionEnd, CompactionFailed, Compacti
 pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::{LlmEffortReplaced, LlmRetry, LlmStream};
-pub use oauth::OAuthPrompt;
-pub use plugins::{PluginNotice, PluginNoticeLevel, PluginStatus, PluginsChange};
 pub use loader::{
     Exit, HmrChange, HmrReload, LoaderConfigUpdate, LoaderEntryInit, LoaderPartialDispose, LoaderPatchContext, PluginEntry,
 };
+pub use oauth::OAuthPrompt;
+pub use plugins::{PluginNotice, PluginNoticeLevel, PluginStatus, PluginsChange};
 pub use prompt::{SystemPromptAssemble, SystemPromptChange};
 pub use providers::{ProviderModels, ProvidersChanged};
 pub use session::{SessionCreated, SessionDisposed, SessionEvent, SessionFlush, SessionSaved, SessionUnsaved};
