@@ -456,7 +456,8 @@ impl<E: Event> LockedCell for (&EventCell<E>, MutexGuard<'_, Lists<E>>) {
         for old in taken {
             lists.retire(rows, old);
         }
-    }    fn reorder(&mut self, rows: &Rows) {
+    }
+    fn reorder(&mut self, rows: &Rows) {
         self.invalidate(rows);
         let (_, lists) = self;
         lists.everywhere.sorted = false;

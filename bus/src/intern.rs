@@ -65,7 +65,8 @@ impl Table {
 
 fn next(n_numbers: &mut u32) -> u32 {
     let number = *n_numbers;
-    *n_numbers = number.checked_add(1).filter(|it| *it != UNKNOWN).expect("fewer than 2^32 declared events and services");
+    *n_numbers =
+        number.checked_add(1).filter(|it| *it != UNKNOWN).expect("fewer than 2^32 declared events and services");
     number
 }
 

@@ -9,10 +9,10 @@ mod entry;
 mod header;
 mod logs;
 
-pub use entry::{Attach, AttachError, Entry, LibraryContents, Runtime};
-pub use header::{ENTRY_MAGIC, FINGERPRINT, MAGIC_LENGTH, SHARED_MAGIC, SharedCrate, fields, shared_crates};
 #[doc(hidden)]
 pub use entry::RuntimeRegistration;
+pub use entry::{Attach, AttachError, Entry, LibraryContents, Runtime};
+pub use header::{ENTRY_MAGIC, FINGERPRINT, MAGIC_LENGTH, SHARED_MAGIC, SharedCrate, fields, shared_crates};
 #[doc(hidden)]
 pub use header::{SharedRegistration, record, record_length};
 

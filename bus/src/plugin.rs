@@ -166,7 +166,12 @@ pub(crate) struct FnInstance<N, F> {
 
 impl<N: Inject, F> FnInstance<N, F> {
     pub(crate) fn new(start: F) -> Self {
-        Self { start: Contained::new(start), needs: NeedList::of::<N>(), provides: NeedList::default(), marker: PhantomData }
+        Self {
+            start: Contained::new(start),
+            needs: NeedList::of::<N>(),
+            provides: NeedList::default(),
+            marker: PhantomData,
+        }
     }
 }
 

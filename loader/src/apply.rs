@@ -20,7 +20,7 @@ use crate::system;
 struct Wanted<'a> {
     written: &'a Entry,
     entry: PluginEntry,
-    services: Vec<EntryServices>,
+    services: Vec<(String, EntryServices)>,
     place: Vec<u32>,
 }
 
@@ -122,7 +122,12 @@ impl Loader {
             entry: wanted.entry.clone(),
             changed: changes.iter().map(|it| (*it).to_owned()).collect(),
         };
-        let may = self.0.ctx.waterfall(&patch, async || true).await.map_err(|error| problem(EntryFault::Bus(error.into())))?;
+        let may = self
+            .0
+            .ctx
+            .waterfall(&patch, async || true)
+            .await
+            .map_err(|error| problem(EntryFault::Bus(error.into())))?;
         if !may {
             return Err(problem(EntryFault::Kept));
         }
@@ -181,8 +186,7 @@ impl Loader {
 
     fn mount(&self, state: &mut State, wanted: &Wanted<'_>, found: Found) -> Result<Fiber, Box<EntryProblem>> {
         let descriptor = found.descriptor;
-        check(descriptor, &wanted.entry.config)
-            .map_err(|(key, fault)| Box::new(wanted.field_problem(&key, fault)))?;
+        check(descriptor, &wanted.entry.config).map_err(|(key, fault)| Box::new(wanted.field_problem(&key, fault)))?;
         let (ctx, mounting) = self.surroundings(state, wanted).map_err(|fault| Box::new(wanted.problem(fault)))?;
         let fiber = descriptor
             .mount(&ctx, &mounting, &wanted.entry.config)
@@ -200,29 +204,18 @@ impl Loader {
     }
 
     fn surroundings(&self, state: &State, wanted: &Wanted<'_>) -> Result<(Context, Mounting), EntryFault> {
-        let groups = groups_of(&state.tree, wanted.written);
-        let ctx = self.view(state, &wanted.services, &groups)?;
+        let ctx = self.view(state, &wanted.services)?;
         let needs = needs_of(state, &wanted.services)?;
         Ok((ctx, Mounting { place: wanted.place.clone(), needs }))
     }
 
-    /// The context in which an entry sees services as is said of it. `owners` are the ids of those who say it.
-    pub(crate) fn view(
-        &self,
-        state: &State,
-        services: &[EntryServices],
-        owners: &[String],
-    ) -> Result<Context, EntryFault> {
+    /// The context in which an entry sees services as is said of it.
+    pub(crate) fn view(&self, state: &State, services: &[(String, EntryServices)]) -> Result<Context, EntryFault> {
         let mut ctx = self.0.ctx.clone();
-        for (services, owner) in services.iter().zip(owners) {
+        for (owner, services) in services {
             for (name, realm) in &services.isolate {
                 let service = state.registry.service("isolate", name)?;
-                // Labels of entries and of files cannot be the same text.
-                let label = match realm {
-                    Realm::Private => format!("entry\0{owner}"),
-                    Realm::Shared(label) => format!("label\0{label}"),
-                };
-                ctx = ctx.isolate_described(service, Some(&label));
+                ctx = ctx.isolate_described(service, Some(&label_of(owner, realm)));
             }
             for (name, config) in &services.intercept {
                 ctx = ctx.intercept_described(state.registry.service("intercept", name)?, config);
@@ -303,9 +296,9 @@ fn plugin_problem(wanted: &Wanted<'_>, error: PluginError) -> EntryProblem {
 }
 
 /// Services that entries name for plugins to wait for.
-pub(crate) fn needs_of(state: &State, services: &[EntryServices]) -> Result<NeedList, EntryFault> {
+pub(crate) fn needs_of(state: &State, services: &[(String, EntryServices)]) -> Result<NeedList, EntryFault> {
     let mut needs = NeedList::default();
-    for name in services.iter().flat_map(|it| &it.inject) {
+    for name in services.iter().flat_map(|(_, it)| &it.inject) {
         needs.add_described(state.registry.service("inject", name)?, Demand::Required);
     }
     Ok(needs)
@@ -327,20 +320,28 @@ fn changes(live: &Live, wanted: &Wanted<'_>) -> Vec<&'static str> {
 }
 
 /// Whether other words about services make a difference to a plugin: they are about one that it needs or provides.
-fn concerns(live: &Live, services: &[EntryServices]) -> bool {
+fn concerns(live: &Live, services: &[(String, EntryServices)]) -> bool {
     let declared = [live.found.descriptor.needs(), live.found.descriptor.provides()];
     let declared: Vec<_> = declared.iter().flatten().flat_map(NeedList::iter).map(|it| it.service.name).collect();
-    let merged = |services: &[EntryServices]| {
-        let mut said = BTreeMap::new();
-        for services in services {
-            said.extend(services.isolate.clone());
+    let meant = |services: &[(String, EntryServices)]| {
+        let mut isolated = BTreeMap::new();
+        for (owner, services) in services {
+            isolated.extend(services.isolate.iter().map(|(name, realm)| (name.clone(), label_of(owner, realm))));
         }
-        said.retain(|name, _| declared.contains(&name.as_str()));
-        let inject: Vec<_> = services.iter().flat_map(|it| it.inject.clone()).collect();
-        let intercept: Vec<_> = services.iter().map(|it| it.intercept.clone()).collect();
-        (said, inject, intercept)
+        isolated.retain(|name, _| declared.contains(&name.as_str()));
+        let inject: Vec<_> = services.iter().flat_map(|(_, it)| it.inject.clone()).collect();
+        let intercept: Vec<_> = services.iter().flat_map(|(_, it)| it.intercept.clone()).collect();
+        (isolated, inject, intercept)
     };
-    merged(&live.services) != merged(services)
+    meant(&live.services) != meant(services)
+}
+
+/// Names a realm. Those of entries and those of labels in files are never the same.
+fn label_of(owner: &str, realm: &Realm) -> String {
+    match realm {
+        Realm::Private => format!("entry\0{owner}"),
+        Realm::Shared(label) => format!("label\0{label}"),
+    }
 }
 
 /// Gives every entry of a tree its place among its siblings, leaving as many as possible where they are.
@@ -364,7 +365,7 @@ fn arrange(state: &mut State, tree: &Tree) {
 }
 
 /// The groups around an entry and it itself, by id, the outermost first.
-pub(crate) fn groups_of(tree: &Tree, entry: &Entry) -> Vec<String> {
+fn groups_of(tree: &Tree, entry: &Entry) -> Vec<String> {
     let mut around = vec![entry.id.clone()];
     let mut above = entry.parent.as_deref();
     while let Some(group) = above.and_then(|id| tree.get(id)) {
@@ -379,7 +380,7 @@ fn wanted<'a>(state: &State, tree: &Tree, written: &'a Entry) -> Option<Wanted<'
     let plugin = written.plugin.clone().filter(|_| written.is_enabled)?;
     let around = groups_of(tree, written);
     let levels = around.iter().filter_map(|id| state.levels.get(id)).map(|(_, level)| level);
-    let services = around.iter().filter_map(|id| tree.get(id)).map(|it| it.services.clone()).collect();
+    let services = around.iter().filter_map(|id| Some((id.clone(), tree.get(id)?.services.clone()))).collect();
     let entry = PluginEntry {
         id: written.id.clone(),
         plugin,

@@ -76,7 +76,11 @@ pub fn new_plugin(name: &str, folder: &Path, sdk: &Path) -> Result<PathBuf, Auth
     let filled = |template: &str| {
         let sdk = sdk.display().to_string().replace('\\', "/");
         let tool = name.replace('-', "_");
-        template.replace("{{name}}", name).replace("{{Name}}", &words).replace("{{tool}}", &tool).replace("{{sdk}}", &sdk)
+        template
+            .replace("{{name}}", name)
+            .replace("{{Name}}", &words)
+            .replace("{{tool}}", &tool)
+            .replace("{{sdk}}", &sdk)
     };
     let files = [
         ("Cargo.toml", include_str!("author/Cargo.toml.template")),

@@ -23,7 +23,8 @@ pub(crate) fn check(plugin: &PluginDescriptor, config: &Value) -> Result<(), (St
 pub(crate) fn wrong(plugin: &str, config: &Value, error: &ConfigError) -> (String, EntryFault) {
     let key = error.path.clone();
     let value = value_at(config, &key).filter(|_| !is_secret(&key)).map(Value::to_string).unwrap_or_default();
-    let fault = EntryFault::Config { plugin: plugin.to_owned(), key: key.clone(), value, message: error.message.clone() };
+    let fault =
+        EntryFault::Config { plugin: plugin.to_owned(), key: key.clone(), value, message: error.message.clone() };
     (key, fault)
 }
 

@@ -69,8 +69,8 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) entry: PluginEntry,
-    /// What the groups around it, and it itself, say of services; the outermost first.
-    pub(crate) services: Vec<EntryServices>,
+    /// What the groups around it, and it itself, say of services, each with its id; the outermost first.
+    pub(crate) services: Vec<(String, EntryServices)>,
     pub(crate) place: Vec<u32>,
     pub(crate) fiber: Fiber,
     pub(crate) found: Found,

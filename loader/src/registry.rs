@@ -126,11 +126,7 @@ impl Registry {
         EntryFault::UnknownPlugin { plugin: plugin.to_owned(), similar: nearest(plugin, names) }
     }
 
-    pub(crate) fn service(
-        &self,
-        field: &'static str,
-        name: &str,
-    ) -> Result<&'static ServiceDescriptor, EntryFault> {
+    pub(crate) fn service(&self, field: &'static str, name: &str) -> Result<&'static ServiceDescriptor, EntryFault> {
         self.services.get(name).copied().ok_or_else(|| EntryFault::UnknownService {
             field,
             service: name.to_owned(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use linn_bus::{AnyPlugin, BusError, Fiber, FiberState, Mounting, Prepared, Switched};
 use linn_services::events::HmrReload;
 
-use crate::apply::{groups_of, needs_of, read};
+use crate::apply::{needs_of, read};
 use crate::check::{check, wrong};
 use crate::library::{Digest, Image, LibraryError, give_back};
 use crate::loader::{Loader, State};
@@ -186,7 +186,10 @@ impl Loader {
         for id in waiting {
             if let Some(live) = state.live.remove(&id) {
                 self.0.forget(&live.fiber);
-                live.fiber.dispose().await.map_err(|error| ReloadError::Entry { entry: id.clone(), fault: error.into() })?;
+                live.fiber
+                    .dispose()
+                    .await
+                    .map_err(|error| ReloadError::Entry { entry: id.clone(), fault: error.into() })?;
                 switched.push((id, None));
             }
         }
@@ -216,8 +219,7 @@ impl Loader {
         found: &Found,
     ) -> Result<Prepared<AnyPlugin>, EntryFault> {
         let Some(live) = state.live.get(id) else { return Err(EntryFault::Kept) };
-        let around = state.tree.get(id).map(|it| groups_of(&state.tree, it)).unwrap_or_default();
-        let ctx = self.view(state, &live.services, &around)?;
+        let ctx = self.view(state, &live.services)?;
         let mounting = Mounting { place: live.place.clone(), needs: needs_of(state, &live.services)? };
         found.descriptor.prepare(&ctx, Some(old), &mounting, &live.entry.config).map_err(|error| match error {
             linn_bus::PluginError::Bus(error) => error.into(),
@@ -233,7 +235,8 @@ impl Loader {
             let path = live.found.image.as_ref().map(|it| it.file.path.clone());
             let old = path.and_then(|it| state.registry.libraries.get(&it)?.image.clone());
             let plugin = live.entry.plugin.clone();
-            let descriptor = old.as_ref().and_then(|it| it.contents().plugins.iter().find(|it| it.name == plugin)).copied();
+            let descriptor =
+                old.as_ref().and_then(|it| it.contents().plugins.iter().find(|it| it.name == plugin)).copied();
             let Some(descriptor) = descriptor else { continue };
             let found = Found { descriptor, image: old };
             let back = match self.prepare_with(state, id, &live.fiber, &found) {
@@ -253,7 +256,11 @@ impl Loader {
                 (Ok(_), None) => {}
                 (Err(fault), _) => {
                     let entry = id.as_str();
-                    tracing::error!(entry, code = fault.code(), "the new version runs on, for the old one does not: {fault}");
+                    tracing::error!(
+                        entry,
+                        code = fault.code(),
+                        "the new version runs on, for the old one does not: {fault}"
+                    );
                 }
             }
         }

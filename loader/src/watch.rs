@@ -52,7 +52,8 @@ impl Loader {
     /// The system does not watch; the loader is going down.
     pub async fn watch(&self, watching: Watching) -> Result<(), BusError> {
         let (sender, receiver) = mpsc::unbounded();
-        let failed = |error: notify::Error| BusError::StartFailed { plugin: "loader".into(), cause: Fault::from(error) };
+        let failed =
+            |error: notify::Error| BusError::StartFailed { plugin: "loader".into(), cause: Fault::from(error) };
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if let Ok(event) = event
                 && !event.kind.is_access()

@@ -31,7 +31,8 @@ pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};
 pub use interaction::{InteractionAsk, InteractionSudo};
 pub use llm::{LlmEffortReplaced, LlmRetry, LlmStream};
 pub use loader::{
-    Exit, HmrChange, HmrReload, LoaderConfigUpdate, LoaderEntryInit, LoaderPartialDispose, LoaderPatchContext, PluginEntry,
+    Exit, HmrChange, HmrReload, LoaderConfigUpdate, LoaderEntryInit, LoaderPartialDispose, LoaderPatchContext,
+    PluginEntry,
 };
 pub use oauth::OAuthPrompt;
 pub use plugins::{PluginNotice, PluginNoticeLevel, PluginStatus, PluginsChange};

@@ -5,10 +5,11 @@ use cargo_metadata::{Dependency, DependencyKind, Package};
 /// Which crates of ours a crate may depend on. A crate that is not here has no place in the layers yet.
 const EDGES: &[(&str, &[&str])] = &[
     ("linn-bus-macros", &[]),
-    ("linn-bus", &["linn-bus-macros"]),
+    ("linn-bus", &["linn-bus-macros", "linn-fingerprint"]),
     ("linn-bus-test", &["linn-bus"]),
     ("linn-config", &[]),
-    ("linn-services", &["linn-bus"]),
+    ("linn-fingerprint", &[]),
+    ("linn-services", &["linn-bus", "linn-fingerprint"]),
     ("linn-services-test", &["linn-bus", "linn-services"]),
     ("linn-model-server", &[]),
     ("linn-bridge", &["linn-bus", "linn-services"]),

@@ -7,26 +7,32 @@
 pub(crate) const UNSAFE_MODULES: &[&str] = &[
     "builtin-plugins/llm-openai/tests/cost",
     "bus/examples/dispatch_cost",
+    "bus/src/around",
     "bus/src/bus",
     "bus/src/cell",
+    "bus/src/contain",
     "bus/src/decision",
     "bus/src/dispatch/observe",
     "bus/src/event",
     "bus/src/frames",
     "bus/src/hook",
     "bus/src/internal",
+    "bus/src/library",
     "bus/src/pool",
     "bus/src/service",
     "bus/src/wakers",
     "bus/tests/allocations",
     "bus/tests/leaks",
+    "loader/src/library/open",
+    "loader/src/library/pages",
 ];
 
 /// Macro crates that write `unsafe impl` into what they expand to; they run none themselves.
 pub(crate) const UNSAFE_WRITERS: &[&str] = &["bus/macros/src"];
 
 /// Crates whose public items are documented without exception.
-pub(crate) const DOCUMENTED_CRATES: &[&str] = &["linn-bus", "linn-config", "linn-services"];
+pub(crate) const DOCUMENTED_CRATES: &[&str] =
+    &["linn-bus", "linn-config", "linn-fingerprint", "linn-loader", "linn-sdk", "linn-services"];
 
 /// Modules that implement a seam to the operating system, time or chance, or need a barrier of the system.
 pub(crate) const SYSTEM_MODULES: &[&str] = &[
@@ -38,9 +44,12 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/session-store/src/system",
     "builtin-plugins/shell/src/system",
     "builtin-plugins/web/src/system",
+    "bus/fingerprint/src",
     "bus/src/frames",
     "bus/src/seams",
     "config/src/system",
+    "loader/src/library/pages",
+    "loader/src/system",
     "src/cli/demo",
     "src/cli/run",
     "src/cli/sessions",

@@ -59,6 +59,8 @@ impl Default for BulkConfig {
 #[derive(Debug)]
 pub struct BulkPlugin;
 
+linn_bus::plugin!(BulkPlugin);
+
 impl Plugin for BulkPlugin {
     const NAME: &'static str = "bulk";
     type Config = BulkConfig;

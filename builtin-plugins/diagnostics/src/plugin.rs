@@ -33,6 +33,8 @@ impl std::fmt::Debug for DiagnosticsNeeds {
     }
 }
 
+linn_bus::plugin!(DiagnosticsPlugin);
+
 impl Plugin for DiagnosticsPlugin {
     const NAME: &'static str = "diagnostics";
     type Config = DiagnosticsConfig;

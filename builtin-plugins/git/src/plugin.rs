@@ -43,6 +43,8 @@ impl std::fmt::Debug for GitNeeds {
     }
 }
 
+linn_bus::plugin!(GitPlugin);
+
 impl Plugin for GitPlugin {
     const NAME: &'static str = "git";
     type Config = GitConfig;

@@ -18,6 +18,8 @@ use crate::tally::Tally;
 #[derive(Debug)]
 pub struct InsightPlugin;
 
+linn_bus::plugin!(InsightPlugin);
+
 impl Plugin for InsightPlugin {
     const NAME: &'static str = "insight";
     type Config = ();

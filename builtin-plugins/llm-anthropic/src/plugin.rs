@@ -33,6 +33,8 @@ impl fmt::Debug for AnthropicConfig {
 #[derive(Debug)]
 pub struct AnthropicPlugin;
 
+linn_bus::plugin!(AnthropicPlugin);
+
 impl Plugin for AnthropicPlugin {
     const NAME: &'static str = "llm-anthropic";
     type Config = AnthropicConfig;

@@ -33,6 +33,8 @@ impl fmt::Debug for OpenAiConfig {
 #[derive(Debug)]
 pub struct OpenAiPlugin;
 
+linn_bus::plugin!(OpenAiPlugin);
+
 impl Plugin for OpenAiPlugin {
     const NAME: &'static str = "llm-openai";
     type Config = OpenAiConfig;

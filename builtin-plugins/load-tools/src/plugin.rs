@@ -19,6 +19,8 @@ use crate::loaded::{Reader, fact};
 #[derive(Debug)]
 pub struct LoadToolsPlugin;
 
+linn_bus::plugin!(LoadToolsPlugin);
+
 impl Plugin for LoadToolsPlugin {
     const NAME: &'static str = "load-tools";
     type Config = LoadToolsConfig;

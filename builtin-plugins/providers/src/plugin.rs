@@ -36,6 +36,8 @@ impl fmt::Debug for ProvidersNeeds {
     }
 }
 
+linn_bus::plugin!(ProvidersPlugin);
+
 impl Plugin for ProvidersPlugin {
     const NAME: &'static str = "providers";
     type Config = ProvidersConfig;

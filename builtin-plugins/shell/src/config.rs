@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// How commands run, and what the model's tool for them does.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ShellConfig {
     /// The folder that commands run in if they name none; by default that of the harness.
@@ -26,7 +27,7 @@ pub struct ShellConfig {
 /// What commands find in their environment: that of the harness without its secrets, with what is set here on top.
 ///
 /// Patterns are names in which `*` stands for anything; case does not count.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct EnvironmentConfig {
     /// Variables to set, on top of everything.
@@ -38,7 +39,7 @@ pub struct EnvironmentConfig {
 }
 
 /// What the tool `bash` does.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct BashConfig {
     /// How long a command may take if the model names no limit.
@@ -63,7 +64,7 @@ pub struct BashConfig {
 }
 
 /// When a human is asked about `sudo`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SudoPrompt {
     /// Before each command that uses it.

@@ -18,6 +18,8 @@ use crate::tools;
 #[derive(Debug)]
 pub struct WebPlugin;
 
+linn_bus::plugin!(WebPlugin, WebServicePlugin, WebToolsPlugin);
+
 impl Plugin for WebPlugin {
     const NAME: &'static str = "web";
     type Config = WebConfig;

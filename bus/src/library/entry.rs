@@ -88,7 +88,9 @@ impl Attach {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {
     /// Code of the library used the bus before it was attached.
-    #[error("the library used its copy of the bus before it was attached; it must not do anything in a static constructor")]
+    #[error(
+        "the library used its copy of the bus before it was attached; it must not do anything in a static constructor"
+    )]
     InUse,
     /// Two types of the library are declared by one text at one place, so that nobody can tell them apart.
     #[error("event `{event}` is declared twice by one macro call; name the two differently")]

@@ -186,7 +186,11 @@ impl Visit for Text {
         let _ = match field.name() {
             "message" => {
                 let fields = std::mem::take(&mut self.0);
-                write!(self.0, "{value:?}{}", if fields.is_empty() { fields } else { format!(" {}", fields.trim_start()) })
+                write!(
+                    self.0,
+                    "{value:?}{}",
+                    if fields.is_empty() { fields } else { format!(" {}", fields.trim_start()) }
+                )
             }
             name => write!(self.0, " {name}={value:?}"),
         };

@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod contained;
 #[cfg(feature = "tokio")]
 mod runtime;
 

@@ -135,7 +135,9 @@ pub enum LibraryError {
         other: String,
     },
     /// Too many libraries that are not in use any more stay in memory.
-    #[error("{n_pinned} replaced libraries stay in memory, and {max_pinned} may; restart the program, or raise `max_pinned`. The old version runs on")]
+    #[error(
+        "{n_pinned} replaced libraries stay in memory, and {max_pinned} may; restart the program, or raise `max_pinned`. The old version runs on"
+    )]
     TooManyPinned {
         /// How many there are.
         n_pinned: usize,

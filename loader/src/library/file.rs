@@ -120,7 +120,12 @@ impl LibraryFile {
         };
         let mut keys: Vec<_> = program.iter().chain(&library).map(|(key, _)| *key).collect();
         let mut seen = Vec::new();
-        keys.retain(|it| !seen.contains(it) && { seen.push(*it); true });
+        keys.retain(|it| {
+            !seen.contains(it) && {
+                seen.push(*it);
+                true
+            }
+        });
         let own = keys.into_iter().map(|key| Difference {
             what: key.to_owned(),
             program: value(&program, key),

@@ -13,12 +13,16 @@ use tokio::sync::{Notify, mpsc};
 use crate::support::{Edits, FROM_THOUSAND, World, library, tree};
 
 /// A version whose tool takes its time.
-const SLOW: Edits<'_> = &[(
-    "async move { Ok",
-    "let ctx = slow.clone();\n            async move { ctx.sleep(std::time::Duration::from_millis(200)).await?; Ok",
-), ("let count = ", "let slow = ctx.clone();\n        let count = ")];
+const SLOW: Edits<'_> = &[
+    (
+        "async move { Ok",
+        "let ctx = slow.clone();\n            async move { ctx.sleep(std::time::Duration::from_millis(200)).await?; Ok",
+    ),
+    ("let count = ", "let slow = ctx.clone();\n        let count = "),
+];
 
-const FAILING: Edits<'_> = &[("tools.register", "if true { return Err(Fault::msg(\"not today\")); }\n        tools.register")];
+const FAILING: Edits<'_> =
+    &[("tools.register", "if true { return Err(Fault::msg(\"not today\")); }\n        tools.register")];
 
 #[tokio::test]
 async fn r066_hm_01_a_library_built_anew_at_the_same_name_is_the_one_that_runs() {
@@ -118,7 +122,8 @@ async fn hm_04_hm_08_a_version_that_does_not_load_or_start_leaves_the_old_one_ru
     assert!(error.to_string().contains("not today"), "{error}");
     assert_eq!(world.count("a b").await, "1");
 
-    let other_config: Edits<'_> = &[("ignore: Vec<String>", "ignored: Vec<String>"), ("config.ignore", "config.ignored")];
+    let other_config: Edits<'_> =
+        &[("ignore: Vec<String>", "ignored: Vec<String>"), ("config.ignore", "config.ignored")];
     world.replace("word-count", &library("word-count", other_config));
     let error = world.loader.reload(&path).await.unwrap_err();
     assert_eq!(error.code(), "ENTRY_UNKNOWN_KEY");

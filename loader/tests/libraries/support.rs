@@ -41,7 +41,8 @@ pub(crate) fn library(example: &str, edits: Edits<'_>) -> PathBuf {
     let shared: Vec<_> = linn_bus::library::shared_crates().into_iter().map(|it| (it.name, it.digest)).collect();
     (&source, &manifest, linn_bus::library::FINGERPRINT, shared).hash(&mut hasher);
     let variants = top.join("target/variants");
-    let name = format!("{}{}.{}", std::env::consts::DLL_PREFIX, example.replace('-', "_"), std::env::consts::DLL_EXTENSION);
+    let name =
+        format!("{}{}.{}", std::env::consts::DLL_PREFIX, example.replace('-', "_"), std::env::consts::DLL_EXTENSION);
     let kept = variants.join(format!("{:016x}", hasher.finish())).join(name);
     if !kept.is_file() {
         fs::create_dir_all(&variants).unwrap();

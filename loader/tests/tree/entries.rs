@@ -67,7 +67,10 @@ async fn ld_06_groups_around_an_entry_disable_it() {
     let tree = |outer: bool, inner: bool| {
         let text = probes("outer= a@outer inner@outer= b@inner");
         let off = |text: String, id: &str, is_off: bool| {
-            text.replace(&format!("id = '{id}'\ngroup = true\n"), &format!("id = '{id}'\ngroup = true\ndisabled = {is_off}\n"))
+            text.replace(
+                &format!("id = '{id}'\ngroup = true\n"),
+                &format!("id = '{id}'\ngroup = true\ndisabled = {is_off}\n"),
+            )
         };
         off(off(text, "outer", outer), "inner", inner)
     };
@@ -94,7 +97,8 @@ async fn ld_07_an_entry_that_moves_keeps_running_and_is_heard_in_its_new_place()
     assert_eq!(applied.moved, ["a"]);
     world.apply_all(&probes("c b group= a@group off=")).await;
     assert_eq!((world.told().as_str(), world.order().as_str()), ("", "c b a"));
-    let off = |text: &str| probes(text).replace("id = 'off'\ngroup = true\n", "id = 'off'\ngroup = true\ndisabled = true\n");
+    let off =
+        |text: &str| probes(text).replace("id = 'off'\ngroup = true\n", "id = 'off'\ngroup = true\ndisabled = true\n");
     world.apply_all(&off("c b off= a@off")).await;
     assert_eq!(world.told(), "-a");
     world.apply_all(&off("c b off=").replace("xx", "")).await;
@@ -132,7 +136,7 @@ async fn what_is_wrong_with_one_entry_is_told_and_the_others_run() {
     let text = format!(
         "{}\
          [[plugins]]\nid = 'p'\nplugin = 'prob'\n\
-         [[plugins]]\nid = 'k'\nplugin = 'probe'\nconfig = {{ tga = 'x' }}\n\
+         [[plugins]]\nid = 'k'\nplugin = 'probe'\nconfig = {{ tagg = 'x' }}\n\
          [[plugins]]\nid = 'v'\nplugin = 'probe'\n[plugins.config]\ntag = 'v'\nlimits = {{ seconds = 'many' }}\n\
          [[plugins]]\nid = 's'\nplugin = 'probe'\ninject = ['loader-test.stor']\n\
          [[plugins]]\nid = 'f'\nplugin = 'probe'\nconfig = {{ fails = true }}\n",
@@ -146,16 +150,16 @@ async fn what_is_wrong_with_one_entry_is_told_and_the_others_run() {
         problems,
         [
             format!("{file}:13:1: entry `p`: there is no plugin `prob`; did you mean `probe`?"),
-            format!("{file}:18:16: entry `k`: the config of plugin `probe` has no field `tga`; did you mean `tag`?"),
+            format!("{file}:19:19: entry `k`: the config of plugin `probe` has no field `tagg`; did you mean `tag`?"),
             format!(
-                "{file}:23:22: entry `v`: the config of plugin `probe` does not fit: `limits.seconds` cannot be \"many\": \
+                "{file}:25:22: entry `v`: the config of plugin `probe` does not fit: `limits.seconds` cannot be \"many\": \
                  invalid type: string \"many\", expected u32"
             ),
             format!(
-                "{file}:24:1: entry `s`: `inject` names the service `loader-test.stor`, which there is not; did you mean \
+                "{file}:26:1: entry `s`: `inject` names the service `loader-test.stor`, which there is not; did you mean \
                  `loader-test.store`?"
             ),
-            format!("{file}:30:10: entry `f`: plugin `probe` failed to start: asked to fail"),
+            format!("{file}:30:1: entry `f`: plugin `probe` failed to start: asked to fail"),
         ]
     );
     let codes: Vec<_> = applied.problems.iter().map(|it| it.fault.code()).collect();

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use linn_bus::{
-    Context, Demand, Event, Fault, Fiber, FiberState, NeedList, Plugin, Root, ServiceError, Svc, TokioRuntime, provider,
-    service,
+    Context, Demand, Event, Fault, Fiber, FiberState, NeedList, Plugin, Root, ServiceError, Svc, TokioRuntime,
+    provider, service,
 };
 use linn_config::{BuiltIn, Config, MemoryFiles, Sources, Tree};
 use linn_loader::{Applied, Loader, LoaderSettings};
@@ -39,6 +39,7 @@ impl Store for Text {
 
 #[service("loader-test.other")]
 pub(crate) trait Other {
+    #[expect(dead_code, reason = "it is provided by nobody")]
     fn nothing(&self) -> Result<(), ServiceError>;
 }
 
