@@ -1,0 +1,149 @@
+//! `init`: what a front end learns first.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use linn_services::approval::{ApprovalMode, ApprovalModes};
+use linn_services::providers::Providers;
+use linn_services::session::{Fact, Session};
+use linn_services::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::bridge::Bridge;
+use crate::commands::providers::presets;
+use crate::events::mode_name;
+use crate::wire::commands::{Client, Init, Run};
+use crate::wire::events::{History, ProtocolHello, Ready, SessionRecovered};
+use crate::wire::message::history_of;
+use crate::wire::{CAPABILITIES, MIN_CLIENT};
+
+/// Settings as `ready` tells them: the name there, the name of the setting, and what holds without one.
+const SETTINGS: &[(&str, &str, fn() -> Value)] = &[
+    ("bash_timeout_secs", "bash_timeout_secs", || json!(30)),
+    ("idle_timeout_secs", "idle_timeout_secs", || json!(120)),
+    ("auto_compact", "auto_compact", || json!(true)),
+    ("context_compact_at", "context_compact_at", || json!(0.9)),
+    ("context_digest_at", "context_digest_at", || json!(0.7)),
+    ("sandbox", "sandbox", || json!("none")),
+    ("shell", "shell", || json!("bash")),
+    ("sandboxImage", "sandbox_image", || json!("ghcr.io/catalystctl/catcode-sandbox:0.1")),
+    ("sandboxCpus", "sandbox_cpus", || json!(2)),
+    ("sandboxMemoryMb", "sandbox_memory_mb", || json!(2048)),
+    ("sandboxNetworkMode", "sandbox_network_mode", || json!("restricted")),
+];
+
+impl Run for Init {
+    async fn run(self, bridge: &Arc<Bridge>) {
+        let Some(providers) = bridge.service::<dyn Providers>() else { return bridge.greet(self).await };
+        // The models belong to the first answer; until they were looked for other commands go on.
+        if providers.settled().now_or_never().is_some() {
+            return bridge.greet(self).await;
+        }
+        bridge.spawn(move |bridge| async move {
+            if let Err(error) = providers.settled().await {
+                bridge.ctx.logger().warn(format_args!("the models are not known: {error}"));
+            }
+            bridge.greet(self).await;
+        });
+    }
+}
+
+impl Bridge {
+    async fn greet(self: &Arc<Self>, init: Init) {
+        self.say(&Ready { fields: &self.ready_fields() });
+        self.say_hello(init.protocol_version, init.client.as_ref());
+        let recovery = std::mem::take(&mut self.state().recovery);
+        if let Some(error) = &recovery.error {
+            self.error(error);
+        }
+        if !recovery.warnings.is_empty() || !recovery.activities.is_empty() {
+            let run_id = |it: &Value| it.get("run_id").and_then(Value::as_str).map(str::to_owned);
+            self.say(&SessionRecovered {
+                warnings: &recovery.warnings,
+                interrupted_runs: &recovery.activities.iter().filter_map(run_id).collect::<Vec<_>>(),
+                interrupted_activities: &recovery.activities,
+            });
+        }
+        self.tell_skills().await;
+        self.tell_agents();
+        let Some(agent) = self.agent() else { return };
+        if !history_of(agent.session()).is_empty() {
+            self.tell_history();
+        }
+        if ends_in_question(agent.session()) {
+            self.info(
+                "A question from the previous session was interrupted by a restart. Send any message to answer it and \
+                 continue.",
+            );
+        }
+    }
+
+    fn say_hello(&self, client_protocol_version: Option<u64>, client: Option<&Client>) {
+        self.say(&ProtocolHello {
+            version: &self.config.version,
+            min_client: MIN_CLIENT,
+            client_protocol_version,
+            client,
+            capabilities: CAPABILITIES,
+        });
+    }
+
+    fn ready_fields(&self) -> Value {
+        let active = self.active_provider();
+        let providers = self.service::<dyn Providers>().and_then(|it| it.list().ok()).unwrap_or_default();
+        let mode = self.service::<dyn ApprovalModes>().and_then(|it| it.mode().ok());
+        let presets = presets(self);
+        let messages = self.agent().map_or(0, |it| it.session().messages().len());
+        let mut fields = json!({
+            "models": self.models(),
+            "authed": active.is_logged_in,
+            "has_key": active.has_key,
+            "anyLoggedIn": active.is_logged_in || providers.iter().any(|it| it.is_logged_in),
+            "workspace": self.config.workspace.to_string_lossy(),
+            "approval": mode_name(mode.unwrap_or(ApprovalMode::Destructive)),
+            "base_url": active.base_url,
+            "provider": active.name,
+            "providerKind": active.kind,
+            "provider_kind": active.kind,
+            "providers": providers.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
+            "providerPresets": presets,
+            "has_vision_config": false,
+            "sandboxReady": false,
+            "resumed_messages": messages,
+            "plugins": [],
+            "plugins_skipped": [],
+        });
+        for (field, name, default) in SETTINGS {
+            fields[*field] = self.setting(name).unwrap_or_else(default);
+        }
+        fields
+    }
+
+    /// The value of a setting, if somebody keeps settings and it has one.
+    pub(crate) fn setting(&self, name: &str) -> Option<Value> {
+        self.service::<dyn Settings>()?.get(name).ok().flatten()
+    }
+
+    /// Tells the conversation as it is.
+    pub(crate) fn tell_history(&self) {
+        let Some(agent) = self.agent() else { return };
+        let messages = history_of(agent.session());
+        self.say(&History { messages: &messages, tokens_in: self.context_tokens(&agent) });
+    }
+}
+
+/// Whether the last thing that happened is a question of the model that nobody answered.
+fn ends_in_question(session: &Session) -> bool {
+    let call = session.find_last(|it| match &it.fact {
+        Fact::ToolCall(call) => Some(Some((call.name.as_str() == "ask", call.call_id.clone()))),
+        Fact::UserMessage(_) | Fact::AssistantMessage(_) | Fact::SessionRewind(_) => Some(None),
+        _ => None,
+    });
+    let Some(Some((true, id))) = call else { return false };
+    // A repair of the log answers what was cut off with an error.
+    let result = session.find_last(|it| match &it.fact {
+        Fact::ToolResult(result) if result.call_id == id => Some(result.is_error),
+        _ => None,
+    });
+    result != Some(false)
+}

@@ -1,0 +1,58 @@
+//! Events for a front end: one struct each. What their fields mean is in docs/protocol.md.
+
+mod admin;
+mod approval;
+mod providers;
+mod sessions;
+mod startup;
+mod status;
+mod tools;
+mod turn;
+
+pub(crate) use admin::*;
+pub(crate) use approval::*;
+pub(crate) use providers::*;
+pub(crate) use sessions::*;
+pub(crate) use startup::*;
+pub(crate) use status::*;
+pub(crate) use tools::*;
+pub(crate) use turn::*;
+
+/// Declares events. `plain` ones hold no secret and no id of a run or session, so nobody has to look at their fields.
+macro_rules! wire_events {
+    ($(
+        $(#[$docs:meta])*
+        $name:ident $(<$lifetime:lifetime>)? = $type:literal, $check:ident {
+            $( $(#[$field_docs:meta])* $field:ident : $ty:ty, )*
+        }
+    )*) => {$(
+        $(#[$docs])*
+        #[derive(serde::Serialize)]
+        pub(crate) struct $name $(<$lifetime>)? { $( $(#[$field_docs])* pub(crate) $field: $ty, )* }
+
+        impl $(<$lifetime>)? $crate::body::WireEvent for $name $(<$lifetime>)? {
+            const TYPE: &'static str = $type;
+            const IS_PLAIN: bool = wire_events!(@ $check);
+            wire_events!(@merge $name);
+        }
+    )*};
+    (@ plain) => { true };
+    (@ checked) => { false };
+    (@merge Delta) => {
+        fn merge(&self) -> Option<$crate::body::Merge> {
+            Some($crate::body::Merge::Delta)
+        }
+    };
+    (@merge Thinking) => {
+        fn merge(&self) -> Option<$crate::body::Merge> {
+            Some($crate::body::Merge::Thinking)
+        }
+    };
+    (@merge ToolCallArgs) => {
+        fn merge(&self) -> Option<$crate::body::Merge> {
+            Some($crate::body::Merge::Arguments(self.index))
+        }
+    };
+    (@merge $name:ident) => {};
+}
+use wire_events;
