@@ -50,6 +50,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "config/src/system",
     "loader/src/library/pages",
     "loader/src/system",
+    "protocol-bridge/src/system",
     "src/cli/demo",
     "src/cli/run",
     "src/cli/sessions",
