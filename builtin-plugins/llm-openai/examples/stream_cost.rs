@@ -1,5 +1,4 @@
-//! What a streamed chunk costs the processor, from the socket to the assembled answer: the figures of
-//! `docs/performance.md`.
+//! What a streamed chunk costs the processor, from the socket to the assembled answer.
 //!
 //! `cargo run --release -p linn-plugin-llm-openai --example stream_cost`
 #![expect(clippy::print_stdout, reason = "it prints a table")]
