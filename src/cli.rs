@@ -4,13 +4,17 @@ mod answer;
 mod chat;
 mod config;
 mod demo;
+mod doctor;
 mod json;
 mod loaded;
 mod run;
+mod serve;
 mod sessions;
 mod terminal;
 mod turn;
 
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,8 +42,12 @@ enum Command {
     Run(RunArguments),
     /// Talk: one prompt after the other, from the terminal or from the lines of standard input.
     Chat(ChatArguments),
+    /// Serve a front end on standard input and output; what `linn` does by itself when its input is piped.
+    Serve(ServeArguments),
     /// What is set, and by whom.
     Config(ConfigArguments),
+    /// What is wrong on this machine.
+    Doctor(DoctorArguments),
     /// The sessions that are kept.
     Sessions {
         #[command(subcommand)]
@@ -83,6 +91,25 @@ struct ConversationArguments {
     /// Add what models stream to a recording, to be replayed with `--model replay:<file>`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+}
+
+/// A front end.
+#[derive(Debug, Parser)]
+struct ServeArguments {
+    /// The flags of front ends, such as `--workspace DIR`, `--session FILE` and `--approval MODE`, and `--set KEY=VALUE`;
+    /// docs/config.md lists them. Unknown ones are passed over.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+    flags: Vec<String>,
+}
+
+/// What is wrong.
+#[derive(Debug, Parser)]
+struct DoctorArguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
+    /// Ask no endpoint.
+    #[arg(long)]
+    offline: bool,
 }
 
 /// What is set.
@@ -141,7 +168,8 @@ enum SessionsCommand {
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    log_to_stderr();
+    let cli = Cli::parse_from(with_command(std::env::args_os().collect(), std::io::stdin().is_terminal()));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&anyhow::Error::new(error).context("no runtime")),
@@ -155,6 +183,29 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// The command line with `serve` put in where a front end left it out: it pipes its commands, and begins with flags.
+fn with_command(mut arguments: Vec<OsString>, is_terminal: bool) -> Vec<OsString> {
+    const OWN: [&str; 4] = ["-h", "--help", "-V", "--version"];
+    let asks_for_own = |it: &OsString| OWN.iter().any(|own| it == own);
+    let begins_with_flag = arguments.get(1).is_none_or(|it| it.as_encoded_bytes().starts_with(b"-"));
+    if begins_with_flag && !is_terminal && !arguments.iter().skip(1).any(asks_for_own) {
+        arguments.insert(arguments.len().min(1), "serve".into());
+    }
+    arguments
+}
+
+/// Warnings and errors go to standard error; `LINN_LOG` names another level, such as `debug`.
+fn log_to_stderr() {
+    let level = std::env::var("LINN_LOG").ok().and_then(|it| it.parse().ok());
+    tracing_subscriber::fmt()
+        .with_max_level(level.unwrap_or(tracing_subscriber::filter::LevelFilter::WARN))
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .with_target(false)
+        .init();
+}
+
 async fn run(command: Command) -> anyhow::Result<u8> {
     match command {
         Command::Demo { fast } => {
@@ -164,6 +215,11 @@ async fn run(command: Command) -> anyhow::Result<u8> {
         }
         Command::Run(arguments) => run::run(arguments).await.map(turn::Outcome::exit_code),
         Command::Chat(arguments) => chat::chat(arguments).await.map(turn::Outcome::exit_code),
+        Command::Serve(arguments) => serve::serve(arguments.flags).await.map(|()| 0),
+        Command::Doctor(arguments) => {
+            let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
+            doctor::doctor(&arguments, &terminal).await.map(|is_well| u8::from(!is_well))
+        }
         Command::Config(arguments) => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
             config::config(&arguments, &terminal).map(u8::from)
@@ -179,4 +235,28 @@ async fn run(command: Command) -> anyhow::Result<u8> {
 fn failed(error: &anyhow::Error) -> ExitCode {
     eprintln!("linn: {error:#}");
     ExitCode::from(turn::Outcome::Failed.exit_code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_command;
+
+    fn command(arguments: &[&str], is_terminal: bool) -> Vec<String> {
+        let all = ["linn"].iter().chain(arguments).map(|it| (*it).into()).collect();
+        with_command(all, is_terminal).into_iter().skip(1).filter_map(|it| it.into_string().ok()).collect()
+    }
+
+    #[test]
+    fn a_front_end_that_pipes_its_commands_is_served() {
+        assert_eq!(command(&[], false), ["serve"]);
+        assert_eq!(command(&["--workspace", ".", "--no-such"], false), ["serve", "--workspace", ".", "--no-such"]);
+    }
+
+    #[test]
+    fn a_terminal_and_a_command_and_help_are_left_alone() {
+        assert_eq!(command(&[], true), [""; 0]);
+        assert_eq!(command(&["run", "hi"], false), ["run", "hi"]);
+        assert_eq!(command(&["--workspace", ".", "--help"], false), ["--workspace", ".", "--help"]);
+        assert_eq!(command(&["-V"], false), ["-V"]);
+    }
 }

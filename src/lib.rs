@@ -19,6 +19,7 @@ mod harness;
 mod settings;
 
 pub use harness::{BuildError, Harness, HarnessBuilder};
+pub use linn_bridge as bridge;
 pub use linn_bus as bus;
 pub use linn_config as config;
 pub use linn_services as services;

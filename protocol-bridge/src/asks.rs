@@ -63,10 +63,7 @@ impl Desk {
     }
 
     /// Takes a call off that waits, with who waits for the answer.
-    pub(crate) fn take_approval(
-        &self,
-        id: &str,
-    ) -> Option<(Arc<ApprovalRequest>, oneshot::Sender<ApprovalOutcome>)> {
+    pub(crate) fn take_approval(&self, id: &str) -> Option<(Arc<ApprovalRequest>, oneshot::Sender<ApprovalOutcome>)> {
         self.open().approvals.remove(id)
     }
 
@@ -276,7 +273,10 @@ mod tests {
 
     #[test]
     fn arguments_are_shown_without_secrets_and_cut() {
-        assert_eq!(shown_arguments(Some(&json!({"password": "x", "path": "a"}))), r#"{"password":"[REDACTED]","path":"a"}"#);
+        assert_eq!(
+            shown_arguments(Some(&json!({"password": "x", "path": "a"}))),
+            r#"{"password":"[REDACTED]","path":"a"}"#
+        );
         let long = shown_arguments(Some(&json!({"content": "é".repeat(5_000)})));
         assert_eq!(long.chars().count(), 2_000);
         assert_eq!(shown_arguments(None), "{}");
@@ -286,7 +286,8 @@ mod tests {
     fn answers_that_are_no_object_skip_the_questions() {
         assert_eq!(answers_of(Value::Null), Answers::Skipped);
         assert_eq!(answers_of(json!(["a"])), Answers::Skipped);
-        let given = Answers::Given(BTreeMap::from([("a".to_owned(), "x".to_owned()), ("b".to_owned(), "2".to_owned())]));
+        let given =
+            Answers::Given(BTreeMap::from([("a".to_owned(), "x".to_owned()), ("b".to_owned(), "2".to_owned())]));
         assert_eq!(answers_of(json!({"a": "x", "b": 2})), given);
     }
 

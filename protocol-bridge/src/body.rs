@@ -65,7 +65,8 @@ impl Body {
         bytes.extend_from_slice(E::TYPE.as_bytes());
         bytes.push(b'"');
         // An event without fields is `{}`, or `null` for a unit struct.
-        if let Some(inner) = fields.strip_prefix(b"{").and_then(|it| it.strip_suffix(b"}")).filter(|it| !it.is_empty()) {
+        if let Some(inner) = fields.strip_prefix(b"{").and_then(|it| it.strip_suffix(b"}")).filter(|it| !it.is_empty())
+        {
             bytes.push(b',');
             bytes.extend_from_slice(&escape_separators(inner));
         }
@@ -90,7 +91,8 @@ impl Body {
 
 /// Writes U+2028 and U+2029 as escapes: some readers take them for the end of a line. They stand in strings alone.
 fn escape_separators(json: &[u8]) -> Cow<'_, [u8]> {
-    let mut found = memmem::find_iter(json, b"\xE2\x80").filter(|at| matches!(json.get(at + 2), Some(0xA8 | 0xA9))).peekable();
+    let mut found =
+        memmem::find_iter(json, b"\xE2\x80").filter(|at| matches!(json.get(at + 2), Some(0xA8 | 0xA9))).peekable();
     if found.peek().is_none() {
         return Cow::Borrowed(json);
     }

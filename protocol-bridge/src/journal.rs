@@ -39,11 +39,8 @@ impl Note {
             "state": self.state,
             "timestamp_ms": self.timestamp_ms,
         });
-        let more = [
-            ("parent_run_id", &self.parent_run_id),
-            ("tool_call_id", &self.tool_call_id),
-            ("detail", &self.detail),
-        ];
+        let more =
+            [("parent_run_id", &self.parent_run_id), ("tool_call_id", &self.tool_call_id), ("detail", &self.detail)];
         for (name, value) in more {
             if let Some(value) = value {
                 note[name] = value.as_str().into();
@@ -119,4 +116,3 @@ pub(crate) async fn interrupted(
     open.sort_unstable();
     Ok(open.into_iter().map(|at| notes[at].clone()).collect())
 }
-

@@ -7,8 +7,8 @@ mod state;
 
 pub(crate) use state::{Call, Run, Unsettled, Wanted};
 
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::select;
@@ -183,7 +183,9 @@ impl Bridge {
     /// Waits until a turn that was cancelled is over.
     async fn settled(&self, agent: &Agent, unsettled: &Unsettled) {
         match unsettled.turn {
-            Some(_) => drop(select(std::pin::pin!(unsettled.over.cancelled()), std::pin::pin!(agent.when_idle())).await),
+            Some(_) => {
+                drop(select(std::pin::pin!(unsettled.over.cancelled()), std::pin::pin!(agent.when_idle())).await)
+            }
             None => agent.when_idle().await,
         }
         let mut state = self.state();
@@ -250,8 +252,7 @@ impl Bridge {
             forced_abort: took.map(|(_, is_over)| !is_over),
             cleanup_failures: took.map(|(_, is_over)| u64::from(!is_over)),
         });
-        self.state().last_cancellation =
-            Some(json!({ "session_id": session_id, "run_id": run_id, "reason": reason }));
+        self.state().last_cancellation = Some(json!({ "session_id": session_id, "run_id": run_id, "reason": reason }));
         for note in run.closing_notes(agent.session().id(), self.now_ms(), "cancelled", Some(reason)) {
             self.journal.note(note);
         }
@@ -274,5 +275,4 @@ impl Bridge {
         state.jobs.iter().for_each(|it| it.signal.cancel());
         !state.jobs.is_empty()
     }
-
 }

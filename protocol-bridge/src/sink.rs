@@ -83,12 +83,7 @@ impl Sink {
             n_bytes: 0,
             is_closed: false,
         };
-        Self {
-            state: Mutex::new(state),
-            news: Notify::new(),
-            drained: Notify::new(),
-            gone: CancellationToken::new(),
-        }
+        Self { state: Mutex::new(state), news: Notify::new(), drained: Notify::new(), gone: CancellationToken::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

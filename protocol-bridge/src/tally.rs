@@ -148,7 +148,8 @@ mod tests {
         assert_eq!((live.tokens_in, live.tokens_out, live.ttft_ms), (27, 20, Some(150)));
         assert_eq!(live.tps_est, Some(50.0));
         assert!(tally.piece(at(700), 4).is_none());
-        let usage = TokenUsage { input_tokens: 60, output_tokens: 50, cache_read_tokens: Some(40), ..Default::default() };
+        let usage =
+            TokenUsage { input_tokens: 60, output_tokens: 50, cache_read_tokens: Some(40), ..Default::default() };
         tally.answered(at(1_250), Some(&usage), 84);
         tally.ask(at(2_000));
         tally.answered(at(2_500), None, 10);
@@ -162,7 +163,8 @@ mod tests {
     #[test]
     fn the_cost_tells_what_came_from_a_cache() {
         let mut tally = Tally::new(at(0), 0);
-        let usage = TokenUsage { input_tokens: 60, output_tokens: 5, cache_read_tokens: Some(40), ..Default::default() };
+        let usage =
+            TokenUsage { input_tokens: 60, output_tokens: 5, cache_read_tokens: Some(40), ..Default::default() };
         tally.answered(at(1), Some(&usage), 0);
         let cost = tally.cost("m");
         assert_eq!((cost.tokens_in, cost.tokens_out, cost.cached_tokens, cost.cache_hit_pct), (100, 5, 40, Some(40.0)));

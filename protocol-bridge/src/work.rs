@@ -86,9 +86,12 @@ mod tests {
         assert!(!work.want("something else entirely"));
         assert_eq!(work.as_value()["goal"], "mend the build");
         work.clear();
-        assert_eq!(work.as_value(), json!({
-            "version": 2, "goal": "", "done": [], "in_progress": [], "next": [], "recent_files": [], "last_activity": "",
-        }));
+        assert_eq!(
+            work.as_value(),
+            json!({
+                "version": 2, "goal": "", "done": [], "in_progress": [], "next": [], "recent_files": [], "last_activity": "",
+            })
+        );
     }
 
     #[test]

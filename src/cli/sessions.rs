@@ -1,6 +1,6 @@
 //! `linn sessions`: what is kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -14,13 +14,21 @@ use crate::cli::terminal::Terminal;
 pub(crate) fn folder(chosen: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let folder = match chosen {
         Some(folder) => std::path::absolute(folder).context("the folder of sessions cannot be told")?,
-        None => {
-            let home = std::env::home_dir().context("there is no home folder; name one with --sessions")?;
-            home.join(".local/share/linn/sessions")
-        }
+        None => default_folder()?,
     };
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
+}
+
+/// The folder that sessions are kept in if no other is named. It may not be there.
+pub(crate) fn default_folder() -> anyhow::Result<PathBuf> {
+    let home = std::env::home_dir().context("there is no home folder; name one with --sessions")?;
+    Ok(home.join(".local/share/linn/sessions"))
+}
+
+/// Whether files can be made in a folder.
+pub(crate) fn can_write(folder: &Path) -> anyhow::Result<()> {
+    tempfile::tempfile_in(folder).map(drop).with_context(|| format!("cannot write in {}", folder.display()))
 }
 
 /// Lists sessions, or changes one.

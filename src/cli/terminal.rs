@@ -173,6 +173,7 @@ impl Out {
                 StreamChunk::TextDelta { text, .. } => self.stream(text, Style::new()),
                 StreamChunk::ReasoningDelta { text, .. } => self.stream(text, DIM),
                 StreamChunk::BlockEnd { .. } => self.break_line(),
+                StreamChunk::Discard => self.line(&[(DIM, "  ↻ the answer is begun anew")]),
                 _ => Ok(()),
             },
             // A summary was shown when it was logged.

@@ -96,10 +96,9 @@ impl Run for Usage {
         };
         bridge.spawn_job("task", "usage", move |bridge, signal| async move {
             let asked = signal.run_until_cancelled(providers.usage(model.as_deref())).await;
-            let usage = asked.unwrap_or_else(|| Ok(ProviderUsage::default())).unwrap_or_else(|error| ProviderUsage {
-                message: Some(error.to_string()),
-                ..ProviderUsage::default()
-            });
+            let usage = asked
+                .unwrap_or_else(|| Ok(ProviderUsage::default()))
+                .unwrap_or_else(|error| ProviderUsage { message: Some(error.to_string()), ..ProviderUsage::default() });
             bridge.say(&UsageReport { usage: &usage });
         });
     }

@@ -21,9 +21,7 @@ impl Bridge {
 
     fn tell_plugin_commands(&self) {
         let known = self.service::<dyn Commands>().and_then(|it| it.list().ok()).unwrap_or_default();
-        let shown = |it: &linn_services::commands::CommandInfo| {
-            json!({ "name": it.name, "description": it.description, "plugin": it.plugin, "mode": "script" })
-        };
+        let shown = |it: &linn_services::commands::CommandInfo| json!({ "name": it.name, "description": it.description, "plugin": it.plugin, "mode": "script" });
         self.say(&PluginCommands { commands: &known.iter().map(shown).collect::<Vec<Value>>() });
     }
 

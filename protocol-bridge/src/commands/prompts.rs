@@ -127,7 +127,8 @@ impl Bridge {
 
     async fn skill_prompt(&self, name: &str, task: Option<&str>) -> Option<String> {
         let skills = self.service::<dyn Skills>()?;
-        let lookup = || SkillLookup { cwd: Some(self.config.workspace.to_string_lossy().into_owned()), ..Default::default() };
+        let lookup =
+            || SkillLookup { cwd: Some(self.config.workspace.to_string_lossy().into_owned()), ..Default::default() };
         let known = skills.list(lookup()).await.ok()?;
         let named = known.into_iter().find(|it| it.name.eq_ignore_ascii_case(name))?;
         let skill = skills.get(&named.name, lookup()).await.ok()??;

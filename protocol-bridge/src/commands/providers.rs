@@ -120,8 +120,9 @@ impl Run for SetSearchKey {
         let has_key = key.is_some();
         match settings.save_search_key(&provider, key).await {
             Ok(()) => bridge.say(&SearchKeySet { provider: &provider, has_key }),
-            Err(SettingsError::Unknown { .. }) => bridge
-                .error(format!("set_search_key: unknown provider '{provider}' (expected 'exa' or 'tavily')")),
+            Err(SettingsError::Unknown { .. }) => {
+                bridge.error(format!("set_search_key: unknown provider '{provider}' (expected 'exa' or 'tavily')"))
+            }
             Err(error) => bridge.error(format!("set_search_key: failed to persist: {error}")),
         }
     }
@@ -166,7 +167,8 @@ impl Run for Login {
             };
             let label = &done.label;
             if let Kept { failure: Some(why) } = &done.kept {
-                bridge.info(format!("logged into '{label}' for this session (could not persist to config.json: {why})"));
+                bridge
+                    .info(format!("logged into '{label}' for this session (could not persist to config.json: {why})"));
             }
             let keyless = if done.with_key { "" } else { " (no API key required)" };
             bridge.info(format!("logged into {label}{keyless}."));

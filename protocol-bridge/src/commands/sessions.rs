@@ -191,10 +191,7 @@ impl Bridge {
     }
 
     /// A session by its file.
-    async fn kept(
-        &self,
-        path: &str,
-    ) -> Result<(linn_bus::Svc<dyn SessionPersistence>, SessionId, PathBuf), OpenError> {
+    async fn kept(&self, path: &str) -> Result<(linn_bus::Svc<dyn SessionPersistence>, SessionId, PathBuf), OpenError> {
         let file = self.session_path(path);
         let files = self.service::<dyn SessionFiles>().ok_or(OpenError::NoFiles)?;
         let kept = self.service::<dyn SessionPersistence>().ok_or(OpenError::NoFiles)?;

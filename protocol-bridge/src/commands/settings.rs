@@ -56,9 +56,7 @@ impl Run for SetConfig {
 impl Run for GetVisionConfig {
     async fn run(self, bridge: &Arc<Bridge>) {
         let models = bridge.models();
-        let shown = |(rank, it): (usize, &linn_services::providers::ModelInfo)| {
-            json!({ "id": it.id, "vision": it.vision, "provider": it.provider, "cost_rank": rank })
-        };
+        let shown = |(rank, it): (usize, &linn_services::providers::ModelInfo)| json!({ "id": it.id, "vision": it.vision, "provider": it.provider, "cost_rank": rank });
         let models: Vec<Value> = models.iter().enumerate().map(shown).collect();
         bridge.say(&VisionConfig { enabled: false, vision_models: &[], vision_model: None, models: &models });
     }
@@ -84,7 +82,9 @@ impl Run for ResetSandbox {
 
 impl Run for PrepareSandbox {
     async fn run(self, bridge: &Arc<Bridge>) {
-        bridge.say(&SandboxError { error: "prepare_sandbox needs a sandbox, and no plugin that is mounted provides one" });
+        bridge.say(&SandboxError {
+            error: "prepare_sandbox needs a sandbox, and no plugin that is mounted provides one",
+        });
     }
 }
 

@@ -51,10 +51,8 @@ impl Bridge {
         let Some(origin) = origin_of(&state, event.session_id.as_ref()) else { return };
         let named = state.run.as_ref().map(|it| it.model()).filter(|it| !it.is_empty());
         let model = named.unwrap_or(event.model.as_str());
-        let message = format!(
-            "reasoning effort '{}' not supported by model '{model}'; using '{}'",
-            event.requested, event.used
-        );
+        let message =
+            format!("reasoning effort '{}' not supported by model '{model}'; using '{}'", event.requested, event.used);
         self.sink.emit(origin, &Info { message: &message });
     }
 }

@@ -136,7 +136,13 @@ impl Run {
     }
 
     /// A note about it.
-    pub(crate) fn note(&self, session: &SessionId, timestamp_ms: u64, state: &'static str, detail: Option<&str>) -> Note {
+    pub(crate) fn note(
+        &self,
+        session: &SessionId,
+        timestamp_ms: u64,
+        state: &'static str,
+        detail: Option<&str>,
+    ) -> Note {
         Note {
             session: session.clone(),
             session_id: self.session_id.to_string(),

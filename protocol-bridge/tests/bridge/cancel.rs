@@ -133,7 +133,8 @@ fn steer_while_idle_is_a_prompt_and_an_unknown_model_is_refused_4_1() {
 #[test]
 fn reset_during_a_run_6_15() {
     run(async |root| {
-        let mut world = World::new(root, [Reply::text("before"), Reply::call("c1", "write", json!({ "text": "a" }))]).await;
+        let mut world =
+            World::new(root, [Reply::text("before"), Reply::call("c1", "write", json!({ "text": "a" }))]).await;
         world.add_tools();
         world.prompt("remember me").await;
         let session = world.until("done").await[0]["session_id"].clone();

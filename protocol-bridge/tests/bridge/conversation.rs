@@ -88,7 +88,8 @@ fn clear_and_reset_empty_the_conversation_and_keep_the_session_4_2() {
 fn a_forced_compaction_6_14() {
     run(async |root| {
         let summary = "<summary>\nAll is well.\n</summary>";
-        let replies = (0..4).map(|n| Reply::text(&"long answer ".repeat(200 + n)).without_usage()).chain([Reply::text(summary)]);
+        let replies =
+            (0..4).map(|n| Reply::text(&"long answer ".repeat(200 + n)).without_usage()).chain([Reply::text(summary)]);
         let mut world = World::new(root, replies).await;
         world.send(json!({ "type": "compact" })).await;
         let events = world.until("compacted").await;

@@ -28,7 +28,10 @@ fn yes_runs_the_call_6_7() {
         let request = before.last().unwrap();
         assert_eq!(request["tool"], "write");
         assert_eq!(request["tool_call_id"], "c1");
-        assert_eq!((&request["risk"], &request["requested_permission"]), (&json!("destructive"), &json!("destructive")));
+        assert_eq!(
+            (&request["risk"], &request["requested_permission"]),
+            (&json!("destructive"), &json!("destructive"))
+        );
         assert_eq!(request["request_id"], "apv-1-c1");
         assert_eq!(request["run_id"], before[0]["run_id"]);
         let args: Value = serde_json::from_str(request["args"].as_str().unwrap()).unwrap();
@@ -108,7 +111,10 @@ fn allow_pattern_permits_what_fits_and_denies_what_reaches_further_6_7() {
         reply["pattern"] = json!("*");
         world.send(reply.clone()).await;
         let events = world.until("done").await;
-        assert_eq!(first(&events, "error")["message"], "approval pattern exceeds or does not match the requested scope");
+        assert_eq!(
+            first(&events, "error")["message"],
+            "approval pattern exceeds or does not match the requested scope"
+        );
         assert_eq!(first(&events, "tool_result")["status"], "denied");
 
         world.prompt("again").await;
@@ -214,7 +220,8 @@ fn ask_can_be_skipped_and_answered_once_6_8() {
 #[test]
 fn questions_that_cannot_be_asked_are_an_error_6_8() {
     run(async |root| {
-        let mut world = World::new(root, [Reply::call("c1", "ask", json!({ "questions": [] })), Reply::text("ok")]).await;
+        let mut world =
+            World::new(root, [Reply::call("c1", "ask", json!({ "questions": [] })), Reply::text("ok")]).await;
         world.prompt("hi").await;
         let events = world.until("done").await;
         let message = first(&events, "error")["message"].as_str().unwrap().to_owned();

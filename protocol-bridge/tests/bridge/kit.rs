@@ -108,7 +108,8 @@ impl World {
     /// A tool that adds `echo: ` to its text, and one that writes and so asks first.
     pub(crate) fn add_tools(&self) {
         let echo = Tool::new("echo", "Echoes.", async |it: Text, _| Ok::<_, ToolFailure>(format!("echo: {}", it.text)));
-        let write = Tool::new("write", "Writes.", async |it: Text, _| Ok::<_, ToolFailure>(format!("wrote {}", it.text)));
+        let write =
+            Tool::new("write", "Writes.", async |it: Text, _| Ok::<_, ToolFailure>(format!("wrote {}", it.text)));
         let fail = Tool::new("fail", "Fails.", async |_: Text, _| Err::<String, _>(ToolFailure::msg("it broke")));
         let tools = self.root.get::<dyn Tools>().unwrap();
         for tool in [echo.read_only(), write, fail.read_only()] {
@@ -147,7 +148,8 @@ pub(crate) async fn mount_harness(root: &Root, mode: ApprovalMode) {
         (*root.mount::<CommandsPlugin>(()).unwrap()).clone(),
         (*root.mount::<SkillsPlugin>(()).unwrap()).clone(),
         (*root.mount::<AgentsPlugin>(()).unwrap()).clone(),
-        (*root.mount::<ApprovalGatePlugin>(ApprovalGateConfig { mode, ..ApprovalGateConfig::default() }).unwrap()).clone(),
+        (*root.mount::<ApprovalGatePlugin>(ApprovalGateConfig { mode, ..ApprovalGateConfig::default() }).unwrap())
+            .clone(),
         (*root.mount::<AgentLoopPlugin>(LoopConfig::default()).unwrap()).clone(),
         (*root.mount::<CompactionPlugin>(CompactionConfig::default()).unwrap()).clone(),
         (*root.mount::<InteractionToolsPlugin>(()).unwrap()).clone(),
@@ -159,10 +161,7 @@ pub(crate) async fn mount_harness(root: &Root, mode: ApprovalMode) {
 }
 
 /// Mounts the bridge, and gives the front end of it.
-pub(crate) async fn mount_bridge(
-    root: &Root,
-    setup: &Setup,
-) -> (Front, BridgeHandle) {
+pub(crate) async fn mount_bridge(root: &Root, setup: &Setup) -> (Front, BridgeHandle) {
     let (commands, input) = tokio::io::duplex(PIPE_BYTES);
     let (output, events) = tokio::io::duplex(PIPE_BYTES);
     let mut config = BridgeConfig::new(input, output, &setup.workspace);

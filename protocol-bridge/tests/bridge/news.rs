@@ -63,7 +63,8 @@ fn cut_results_are_told_6_14() {
         let mut world = World::new(root, [Reply::text("one").held_at(&gate)]).await;
         world.prompt("hi").await;
         gate.reached().await;
-        let budget = ContextBudget { context_window: 100, digest_tokens: 70, hard_limit_tokens: 90, ..Default::default() };
+        let budget =
+            ContextBudget { context_window: 100, digest_tokens: 70, hard_limit_tokens: 90, ..Default::default() };
         let agent = world.agent();
         world.root.emit(&CompactionDigest { agent, n_results: 3, tokens_before: 75, tokens_after: 60, budget });
         let told = world.event("digested").await;

@@ -35,7 +35,13 @@ impl Fake {
         let (looked, refreshed) = (Gate::new(), Gate::new());
         looked.open();
         refreshed.open();
-        Self { active: Arc::new(Mutex::new("one".to_owned())), keys: Arc::default(), looked, knows: Arc::default(), refreshed }
+        Self {
+            active: Arc::new(Mutex::new("one".to_owned())),
+            keys: Arc::default(),
+            looked,
+            knows: Arc::default(),
+            refreshed,
+        }
     }
 
     fn info(name: &str) -> ProviderInfo {
@@ -149,7 +155,12 @@ impl Providers for Fake {
     }
     async fn usage(&self, model: Option<&str>) -> Result<ProviderUsage, ServiceError> {
         let message = Some("Provider `one` does not publish usage stats for /usage.".to_owned());
-        Ok(ProviderUsage { provider: "one".to_owned(), model: model.unwrap_or_default().to_owned(), message, ..Default::default() })
+        Ok(ProviderUsage {
+            provider: "one".to_owned(),
+            model: model.unwrap_or_default().to_owned(),
+            message,
+            ..Default::default()
+        })
     }
 }
 
@@ -218,7 +229,19 @@ fn ready_waits_for_the_models_and_other_commands_do_not_2_1() {
         assert_eq!((&ready["provider"], &ready["providers"]), (&json!("one"), &json!(["one", "two"])));
         assert_eq!((&ready["authed"], &ready["anyLoggedIn"]), (&json!(true), &json!(true)));
         let preset = &ready["providerPresets"][0];
-        for name in ["id", "label", "kind", "base_url", "envVar", "altEnvs", "description", "hasKey", "configured", "loggedIn", "supportsOauth"] {
+        for name in [
+            "id",
+            "label",
+            "kind",
+            "base_url",
+            "envVar",
+            "altEnvs",
+            "description",
+            "hasKey",
+            "configured",
+            "loggedIn",
+            "supportsOauth",
+        ] {
             assert!(!preset[name].is_null(), "{name}");
         }
     });
@@ -274,7 +297,10 @@ fn keys_and_providers_4_4() {
         let events = world.until("provider_presets").await;
         assert_eq!(types(&events), ["provider_changed", "models", "provider_presets"]);
         let changed = &events[0];
-        assert_eq!((&changed["provider"], &changed["kind"], &changed["has_key"]), (&json!("two"), &json!("openai"), &json!(false)));
+        assert_eq!(
+            (&changed["provider"], &changed["kind"], &changed["has_key"]),
+            (&json!("two"), &json!("openai"), &json!(false))
+        );
         assert_eq!(changed["base_url"], "http://two.invalid/v1");
         world.send(json!({ "type": "set_provider", "name": "nobody" })).await;
         assert_eq!(world.event("error").await["message"], "unknown provider 'nobody'; not switching");
@@ -299,11 +325,20 @@ fn logins_and_logouts_4_4() {
         assert_eq!(first(&events, "authed")["ok"], false);
 
         let errors = [
-            (json!({ "type": "login", "preset": "one", "api_key": "" }), "no API key provided for 'One' — paste a key via /login (subscription OAuth is available via plugins)"),
+            (
+                json!({ "type": "login", "preset": "one", "api_key": "" }),
+                "no API key provided for 'One' — paste a key via /login (subscription OAuth is available via plugins)",
+            ),
             (json!({ "type": "login", "preset": "x" }), "unknown provider preset 'x'; available: one, local"),
             (json!({ "type": "logout", "provider": "x" }), "not logged into 'x'"),
-            (json!({ "type": "add_custom_provider", "name": " ", "base_url": "u" }), "add_custom_provider: name and base_url are required"),
-            (json!({ "type": "oauth_code", "code": "x" }), "No pending OAuth login. Run /login first — the no-browser flow prints a URL; paste its code here with /oauth-code <code>."),
+            (
+                json!({ "type": "add_custom_provider", "name": " ", "base_url": "u" }),
+                "add_custom_provider: name and base_url are required",
+            ),
+            (
+                json!({ "type": "oauth_code", "code": "x" }),
+                "No pending OAuth login. Run /login first — the no-browser flow prints a URL; paste its code here with /oauth-code <code>.",
+            ),
         ];
         for (command, message) in errors {
             world.send(command).await;
@@ -321,22 +356,31 @@ fn custom_providers_and_discovery_4_4() {
     run(async |root| {
         let mut world = world(root, &Fake::new(), []).await;
         let headers = json!([["x-a", "b"]]);
-        world.send(json!({ "type": "add_custom_provider", "name": "new", "base_url": "http://l", "headers": headers })).await;
+        world
+            .send(json!({ "type": "add_custom_provider", "name": "new", "base_url": "http://l", "headers": headers }))
+            .await;
         let events = world.until("provider_presets").await;
         assert_eq!(types(&events), ["info", "provider_changed", "models", "provider_presets"]);
         assert_eq!(events[0]["message"], "added provider 'new'.");
-        world.send(json!({ "type": "add_custom_provider", "name": "two", "base_url": "http://l", "api_key": "k" })).await;
+        world
+            .send(json!({ "type": "add_custom_provider", "name": "two", "base_url": "http://l", "api_key": "k" }))
+            .await;
         let events = world.until("provider_presets").await;
         assert_eq!((&events[0]["message"], types(&events)[2]), (&json!("updated provider 'two'."), "authed"));
 
-        world.send(json!({ "type": "discover_provider_models", "base_url": "http://l", "headers": { "a": "b" } })).await;
+        world
+            .send(json!({ "type": "discover_provider_models", "base_url": "http://l", "headers": { "a": "b" } }))
+            .await;
         let events = world.until("provider_models_preview").await;
         assert_eq!(events[0]["message"], "discovering models from http://l…");
         let preview = &events[1];
         assert_eq!((&preview["models"][0]["provider"], &preview["count"]), (&json!("__preview__"), &json!(1)));
         for (base_url, error) in [
             ("", "discover_provider_models: base_url is required"),
-            ("http://empty", "no models discovered from http://empty — check base URL, API key, wire kind, and that the endpoint serves /models"),
+            (
+                "http://empty",
+                "no models discovered from http://empty — check base URL, API key, wire kind, and that the endpoint serves /models",
+            ),
         ] {
             world.send(json!({ "type": "discover_provider_models", "base_url": base_url })).await;
             let preview = world.event("provider_models_preview").await;
@@ -360,7 +404,10 @@ fn models_are_refreshed_and_abort_works_meanwhile_4_4() {
         let events = world.until("provider_changed").await;
         assert_eq!(types(&events), ["models", "provider_presets", "models_refreshed", "provider_changed"]);
         let refreshed = &events[2];
-        assert_eq!((&refreshed["count"], &refreshed["providers"]), (&json!(3), &json!({ "one": ["shared"], "two": ["shared", "own"] })));
+        assert_eq!(
+            (&refreshed["count"], &refreshed["providers"]),
+            (&json!(3), &json!({ "one": ["shared"], "two": ["shared", "own"] }))
+        );
         world.until("provider_presets").await;
 
         world.send(json!({ "type": "abort" })).await;
@@ -374,7 +421,10 @@ fn settings_4_5() {
         let mut world = world(root, &Fake::new(), []).await;
         world.send(json!({ "type": "set_config", "key": "bash_timeout_secs", "value": 60 })).await;
         let changed = world.next().await;
-        assert_eq!((&changed["type"], &changed["key"], &changed["value"]), (&json!("config_changed"), &json!("bash_timeout_secs"), &json!(60)));
+        assert_eq!(
+            (&changed["type"], &changed["key"], &changed["value"]),
+            (&json!("config_changed"), &json!("bash_timeout_secs"), &json!(60))
+        );
         world.send(json!({ "type": "set_config", "key": "bash_timeout_secs", "value": "x" })).await;
         let events = world.until("config_changed").await;
         assert_eq!((types(&events), &events[1]["value"]), (vec!["info", "config_changed"], &json!("x")));
@@ -406,7 +456,10 @@ fn usage_is_never_an_error_4_3() {
         world.until("agents").await;
         world.send(json!({ "type": "usage" })).await;
         let usage = world.event("usage").await;
-        assert_eq!((&usage["available"], &usage["model"], &usage["windows"]), (&json!(false), &json!("shared"), &json!([])));
+        assert_eq!(
+            (&usage["available"], &usage["model"], &usage["windows"]),
+            (&json!(false), &json!("shared"), &json!([]))
+        );
         assert!(usage["message"].is_string());
     });
 }

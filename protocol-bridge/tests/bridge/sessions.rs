@@ -71,7 +71,8 @@ fn runs_are_noted_beside_the_messages_3_7() {
         ended(world).await;
         let notes: Vec<Value> =
             lines_of(&path_of(&folder, "a.jsonl")).iter().filter_map(|it| it.get("_run").cloned()).collect();
-        let told: Vec<_> = notes.iter().map(|it| (it["kind"].as_str().unwrap(), it["state"].as_str().unwrap())).collect();
+        let told: Vec<_> =
+            notes.iter().map(|it| (it["kind"].as_str().unwrap(), it["state"].as_str().unwrap())).collect();
         assert_eq!(told, [("run", "started"), ("tool", "started"), ("tool", "completed"), ("run", "completed")]);
         assert_eq!(notes[0]["run_id"], run);
         assert_eq!(notes[1]["run_id"], format!("{}:tool:c1", run.as_str().unwrap()));
@@ -84,10 +85,12 @@ fn runs_are_noted_beside_the_messages_3_7() {
 fn what_was_cut_off_is_reported_once_2_6() {
     let folder = tempfile::tempdir().unwrap();
     let file = path_of(&folder, "a.jsonl");
-    let note = |id: &str, state: &str| json!({ "_run": {
+    let note = |id: &str, state: &str| {
+        json!({ "_run": {
         "session_id": "session-x", "run_id": id, "kind": "tool", "parent_run_id": "run-p", "tool_call_id": "c9",
         "state": state, "timestamp_ms": 1,
-    } });
+    } })
+    };
     let lines = [
         json!({ "_session_version": 2 }).to_string(),
         json!({ "role": "user", "content": "hi" }).to_string(),
@@ -256,7 +259,8 @@ fn a_new_session_in_a_file_that_is_there_begins_empty_and_keeps_what_the_file_ho
         world.until("done").await;
         assert_eq!(linn_services_test::request_of(&world.model.requests()[1]), ["user: second"]);
         ended(world).await;
-        let said: Vec<_> = lines_of(&path_of(&folder, "a.jsonl")).iter().filter_map(|it| it.get("content").cloned()).collect();
+        let said: Vec<_> =
+            lines_of(&path_of(&folder, "a.jsonl")).iter().filter_map(|it| it.get("content").cloned()).collect();
         assert_eq!(said, [json!("first"), json!("one"), json!("second"), json!("two")]);
     });
 }

@@ -89,7 +89,10 @@ fn abort_ends_a_command_of_the_human_6_19() {
         world.send(user_bash("echo $$ > pid; exec sleep 600")).await;
         let pid = written(&folder.path().join("pid")).await;
         let status = world.status().await;
-        assert_eq!((&status["resources"][0]["kind"], &status["resources"][0]["label"]), (&json!("subprocess"), &json!("user_bash")));
+        assert_eq!(
+            (&status["resources"][0]["kind"], &status["resources"][0]["label"]),
+            (&json!("subprocess"), &json!("user_bash"))
+        );
         world.send(json!({ "type": "abort" })).await;
         let events = [world.next().await, world.next().await];
         let mut told = types(&events);

@@ -58,7 +58,8 @@ fn ready_has_every_field_of_2_3() {
         }
         let model = &ready["models"][0];
         assert_eq!(model["id"], "mock-model");
-        for name in ["id", "name", "reasoning", "context_window", "max_tokens", "thinking_levels", "vision", "provider"] {
+        for name in ["id", "name", "reasoning", "context_window", "max_tokens", "thinking_levels", "vision", "provider"]
+        {
             assert!(!model[name].is_null(), "{name}");
         }
         assert_eq!((&ready["approval"], &ready["workspace"]), (&json!("destructive"), &json!("/")));
@@ -75,8 +76,18 @@ fn hello_echoes_the_client_and_tolerates_unknown_capabilities_2_5() {
         assert_eq!((&hello["client"], &hello["client_protocol_version"]), (&client, &json!(7)));
         assert_eq!(hello["min_client"], "0.2.0");
         let capabilities = json!([
-            "protocol_v2", "run_ids", "session_ids", "event_sequence", "stale_event_rejection", "worktree",
-            "checkpoint", "file_change", "audit", "routing", "allow_pattern", "cost_update",
+            "protocol_v2",
+            "run_ids",
+            "session_ids",
+            "event_sequence",
+            "stale_event_rejection",
+            "worktree",
+            "checkpoint",
+            "file_change",
+            "audit",
+            "routing",
+            "allow_pattern",
+            "cost_update",
         ]);
         assert_eq!(hello["capabilities"], capabilities);
 

@@ -71,8 +71,18 @@ fn one_tool_call_6_3() {
         world.prompt("hi").await;
         let events = world.until("done").await;
         let expected = [
-            "delta", "delta", "tool_call_start", "tool_call_name", "tool_call_args", "tool_call", "tool_result",
-            "delta", "delta", "metrics", "cost_update", "done",
+            "delta",
+            "delta",
+            "tool_call_start",
+            "tool_call_name",
+            "tool_call_args",
+            "tool_call",
+            "tool_result",
+            "delta",
+            "delta",
+            "metrics",
+            "cost_update",
+            "done",
         ];
         assert_eq!(types(&events), expected);
         assert_of_one_run(&events);
@@ -81,7 +91,10 @@ fn one_tool_call_6_3() {
         assert_eq!(first(&events, "tool_call_name")["name"], "echo");
         assert_eq!(first(&events, "tool_call_args")["args"], r#"{"text":"x"}"#);
         let call = first(&events, "tool_call");
-        assert_eq!((&call["id"], &call["name"], &call["args"]), (&json!("c1"), &json!("echo"), &json!(r#"{"text":"x"}"#)));
+        assert_eq!(
+            (&call["id"], &call["name"], &call["args"]),
+            (&json!("c1"), &json!("echo"), &json!(r#"{"text":"x"}"#))
+        );
         let result = first(&events, "tool_result");
         assert_eq!((&result["id"], &result["ok"], &result["status"]), (&json!("c1"), &json!(true), &json!("success")));
         assert_eq!(result["output"], "echo: x");
@@ -92,12 +105,15 @@ fn one_tool_call_6_3() {
 #[test]
 fn a_wave_is_told_calls_first_and_results_in_order_6_4() {
     run(async |root| {
-        let (slow, script) = (Gate::new(), [
-            Reply::call("c1", "slow", json!({ "text": "a" }))
-                .and_call("c2", "fail", json!({ "text": "b" }))
-                .and_call("c3", "echo", json!({ "text": "c" })),
-            Reply::text("Done."),
-        ]);
+        let (slow, script) = (
+            Gate::new(),
+            [
+                Reply::call("c1", "slow", json!({ "text": "a" }))
+                    .and_call("c2", "fail", json!({ "text": "b" }))
+                    .and_call("c3", "echo", json!({ "text": "c" })),
+                Reply::text("Done."),
+            ],
+        );
         let mut world = World::new(root, script).await;
         world.add_tools();
         world.add_gated_tool("slow", &slow);
@@ -144,8 +160,12 @@ fn a_list_of_things_to_do_shows_in_the_state_of_the_work_6_3() {
         world.prompt("hi").await;
         let events = world.until("done").await;
         let state = first(&events, "work_state");
-        assert_eq!((&state["done"], &state["in_progress"], &state["next"]), (&json!(["one"]), &json!(["two"]), &json!(["three"])));
-        let order: Vec<_> = types(&events).into_iter().filter(|it| matches!(*it, "work_state" | "tool_result")).collect();
+        assert_eq!(
+            (&state["done"], &state["in_progress"], &state["next"]),
+            (&json!(["one"]), &json!(["two"]), &json!(["three"]))
+        );
+        let order: Vec<_> =
+            types(&events).into_iter().filter(|it| matches!(*it, "work_state" | "tool_result")).collect();
         assert_eq!(order, ["work_state", "tool_result"]);
     });
 }
@@ -269,9 +289,7 @@ fn the_model_of_each_prompt_is_asked_with_its_effort() {
         let mut world = World::new(root, [Reply::text("a"), Reply::text("b")]).await;
         world.prompt("x").await;
         world.until("done").await;
-        world
-            .send(json!({ "type": "send", "prompt": "y", "model": "other-model", "reasoning_effort": "high" }))
-            .await;
+        world.send(json!({ "type": "send", "prompt": "y", "model": "other-model", "reasoning_effort": "high" })).await;
         let events = world.until("done").await;
         assert_eq!(first(&events, "metrics")["model"], "other-model");
         let asked = world.model.requests();
