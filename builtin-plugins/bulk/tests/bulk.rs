@@ -12,7 +12,7 @@ use linn_services::tools::{
     PreToolDecision, RESULT_LIMIT_BYTES, Tool, ToolExecution, ToolExecutionInput, ToolFailure, Tools, ToolsPlugin,
 };
 use linn_services_test::Gate;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// What ran, in order.
 type Log = Arc<Mutex<Vec<String>>>;
@@ -27,7 +27,7 @@ async fn bench(root: &Root, names: &[&str]) -> (Svc<dyn Tools>, Log) {
 /// A tool that says its argument `say`, or fails where it begins with `no`.
 fn echo(name: &'static str, log: &Log) -> Tool {
     let log = log.clone();
-    Tool::new(name, "", move |arguments: serde_json::Map<String, Value>, call: ToolExecution| {
+    Tool::new(name, "", move |arguments: Map<String, Value>, call: ToolExecution| {
         let log = log.clone();
         async move {
             let say = arguments.get("say").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -73,7 +73,7 @@ fn wp_7_2_four_that_look_run_at_once_and_those_that_change_alone() {
         let (tools, log) = bench(&root, &["look", "change"]).await;
         let gate = Gate::new();
         let (held, seen) = (gate.clone(), log.clone());
-        let look = Tool::new("look", "", move |_: (), call: ToolExecution| {
+        let look = Tool::new("look", "", move |_: Map<String, Value>, call: ToolExecution| {
             let (held, seen) = (held.clone(), seen.clone());
             async move {
                 seen.lock().unwrap().push(call.call_id().to_string());

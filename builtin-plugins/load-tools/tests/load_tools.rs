@@ -10,7 +10,7 @@ use linn_services::prompt::{AssembleContext, SystemPrompt, SystemPromptConfig, S
 use linn_services::session::{RewindCause, SessionRewind};
 use linn_services::tools::{Tool, ToolExecutionInput, ToolFailure, Tools, ToolsPlugin};
 use linn_services_test::undriven_agent;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The text of a result, without the mark of a failure.
 fn words_of(content: &[ContentBlock]) -> String {
@@ -31,11 +31,11 @@ impl Bench {
         root.mount::<LoadToolsPlugin>(LoadToolsConfig::default()).unwrap().running().await.unwrap();
         let tools = root.get::<dyn Tools>().unwrap();
         for name in ["read_file", "git_status", "git_add", "fetch", "web_search", "diagnostics"] {
-            let tool = Tool::new(name, "", async |_: (), _| Ok::<_, ToolFailure>("ran"));
+            let tool = Tool::new(name, "", async |_: Map<String, Value>, _| Ok::<_, ToolFailure>("ran"));
             tools.register(&root, tool).unwrap();
         }
         let caller = tools.clone();
-        let outer = Tool::new("outer", "", move |_: (), call| {
+        let outer = Tool::new("outer", "", move |_: Map<String, Value>, call| {
             let caller = caller.clone();
             async move {
                 let parent = Some(call.token().clone());
