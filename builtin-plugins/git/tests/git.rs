@@ -15,15 +15,21 @@ use serde_json::{Value, json};
 
 /// A shell that answers from a script, and keeps what it was asked to run. Clones are the same.
 #[derive(Clone, Default)]
-struct Scripted(Arc<Mutex<(VecDeque<Result<ShellOutput, ShellError>>, Vec<ShellCommand>)>>);
+struct Scripted(Arc<Mutex<Script>>);
+
+#[derive(Default)]
+struct Script {
+    outputs: VecDeque<Result<ShellOutput, ShellError>>,
+    ran: Vec<ShellCommand>,
+}
 
 impl Scripted {
     fn push(&self, output: ShellOutput) {
-        self.0.lock().unwrap().0.push_back(Ok(output));
+        self.0.lock().unwrap().outputs.push_back(Ok(output));
     }
 
     fn last(&self) -> ShellCommand {
-        self.0.lock().unwrap().1.last().unwrap().clone()
+        self.0.lock().unwrap().ran.last().unwrap().clone()
     }
 
     /// The arguments of the last command, without those that all have.
@@ -39,8 +45,8 @@ impl Scripted {
 impl Shell for Scripted {
     async fn run(&self, command: ShellCommand) -> Result<ShellOutput, ShellError> {
         let mut state = self.0.lock().unwrap();
-        state.1.push(command);
-        state.0.pop_front().unwrap()
+        state.ran.push(command);
+        state.outputs.pop_front().unwrap()
     }
 }
 
@@ -177,7 +183,12 @@ fn what_goes_wrong_is_told_with_a_code() {
         assert_eq!(told, ("git_status timed out after 60s (killed)".to_owned(), Some("GIT_TIMEOUT".to_owned())));
         shell.push(ShellOutput { cancelled: true, ..ShellOutput::default() });
         assert_eq!(call(&tools, "git_status", status.clone()).await.0, "git_status aborted");
-        shell.0.lock().unwrap().0.push_back(Err(ShellError::Start { program: "git".into(), why: "not found".into() }));
+        shell
+            .0
+            .lock()
+            .unwrap()
+            .outputs
+            .push_back(Err(ShellError::Start { program: "git".into(), why: "not found".into() }));
         let told = call(&tools, "git_status", status).await;
         assert_eq!(
             told,
@@ -207,7 +218,7 @@ fn wp_7_4_paths_do_not_lead_out_of_the_workspace() {
         for (name, arguments) in [("git_add", json!({ "paths": [] })), ("git_commit", json!({ "message": " " }))] {
             assert_eq!(call(&tools, name, arguments).await.1.as_deref(), Some("INVALID_ARGUMENTS"));
         }
-        assert!(shell.0.lock().unwrap().1.is_empty(), "nothing ran");
+        assert!(shell.0.lock().unwrap().ran.is_empty(), "nothing ran");
     });
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use linn_bus::{BoxFuture, Svc};
-use linn_services::llm::wire::{Endpoint, EndpointModel, KeyKind};
+use linn_services::llm::wire::{Endpoint, EndpointModel};
 use linn_services::llm::{Adapter, ChunkStream, Llm, LlmError, Wire};
 use linn_services::model::GenerateRequest;
 use secrecy::ExposeSecret as _;
@@ -48,7 +48,7 @@ impl Router {
 
     fn endpoint(&self, route: &Route, with: &Credentials) -> Result<Endpoint, LlmError> {
         let spec = &with.spec;
-        if with.key.is_none() && needs_key(spec) {
+        if with.secret().is_none() && needs_key(spec) {
             let why = format!("no API key set for provider '{}'; use /login to log in", spec.name);
             return Err(LlmError::new("NO_KEY", why));
         }
@@ -61,8 +61,8 @@ impl Router {
         let endpoint = Endpoint {
             name: spec.name.clone(),
             base_url: spec.base_url.clone(),
-            api_key: with.key.clone(),
-            key_kind: if with.login.is_some() { KeyKind::OAuth } else { KeyKind::Api },
+            api_key: with.secret().cloned(),
+            key_kind: with.kind(),
             headers: spec.headers.iter().cloned().collect(),
             prefix: route.prefix.clone(),
             models: vec![model],

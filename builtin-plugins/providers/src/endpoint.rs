@@ -1,6 +1,6 @@
 //! What the address and the headers of a provider say about it, and how it is asked.
 
-use linn_services::llm::wire::Endpoint;
+use linn_services::llm::wire::{Endpoint, KeyKind};
 use linn_services::providers::{EndpointDraft, ProviderSpec};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -87,16 +87,31 @@ pub(crate) fn needs_key(spec: &ProviderSpec) -> bool {
     wants_key && !has_key_header(spec)
 }
 
+/// The key of a request, if there is one, and how it is sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    pub(crate) secret: Option<&'a SecretString>,
+    pub(crate) kind: KeyKind,
+}
+
+impl<'a> Key<'a> {
+    /// A key as a user has it.
+    pub(crate) fn api(secret: Option<&'a SecretString>) -> Self {
+        Self { secret, kind: KeyKind::Api }
+    }
+}
+
 /// A request to a provider: with its key and its headers.
-pub(crate) fn get(spec: &ProviderSpec, key: Option<&SecretString>, url: String, limit_bytes: usize) -> Get {
+pub(crate) fn get(spec: &ProviderSpec, key: Key<'_>, url: String, limit_bytes: usize) -> Get {
     let mut headers = vec![("accept".to_owned(), SecretString::from("application/json"))];
     if spec.kind == ANTHROPIC {
         headers.push(("anthropic-version".to_owned(), ANTHROPIC_VERSION.into()));
     }
-    let key = key.filter(|it| !it.expose_secret().is_empty());
+    let Key { secret, kind } = key;
+    let key = secret.filter(|it| !it.expose_secret().is_empty());
     if let Some(key) = key {
-        headers.push(match &*spec.kind {
-            ANTHROPIC => ("x-api-key".to_owned(), key.clone()),
+        headers.push(match (&*spec.kind, kind) {
+            (ANTHROPIC, KeyKind::Api) => ("x-api-key".to_owned(), key.clone()),
             _ => ("authorization".to_owned(), format!("Bearer {}", key.expose_secret()).into()),
         });
     }
@@ -170,7 +185,8 @@ mod tests {
             let mut spec = spec("https://h", None);
             spec.kind = kind.to_owned();
             spec.headers = vec![("X-Api-Key".to_owned(), "mine".into()), ("x-team".to_owned(), "t".into())];
-            let sent = get(&spec, key.map(SecretString::from).as_ref(), "https://h/models".to_owned(), 1).headers;
+            let sent =
+                get(&spec, Key::api(key.map(SecretString::from).as_ref()), "https://h/models".to_owned(), 1).headers;
             let text = |(name, value): &(String, SecretString)| format!("{name}={}", value.expose_secret());
             sent.iter().map(text).collect::<Vec<_>>().join(" ")
         };

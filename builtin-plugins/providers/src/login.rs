@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use linn_bus::Svc;
+use linn_services::llm::wire::KeyKind;
 use linn_services::oauth::{OAuth, OAuthError, OAuthProvider};
 use linn_services::providers::{ProviderPreset, ProviderSpec};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 
 use crate::book::Book;
+use crate::endpoint::Key;
 
 /// What a provider is asked with.
 #[derive(Clone)]
@@ -39,6 +41,21 @@ impl Credentials {
         Self { key, spec, login: None }
     }
 
+    /// What stands for the key in a request: the key, or the token of the login.
+    pub(crate) fn secret(&self) -> Option<&SecretString> {
+        self.key.as_ref().or(self.login.as_ref().map(|it| &it.token))
+    }
+
+    /// The same, as a request is made with it.
+    pub(crate) fn as_key(&self) -> Key<'_> {
+        Key { secret: self.secret(), kind: self.kind() }
+    }
+
+    /// How the secret is sent.
+    pub(crate) fn kind(&self) -> KeyKind {
+        if self.login.is_some() { KeyKind::OAuth } else { KeyKind::Api }
+    }
+
     /// The token of a login, with what it wants in the headers.
     pub(crate) async fn of_login(
         oauth: &Svc<dyn OAuth>,
@@ -46,10 +63,9 @@ impl Credentials {
         spec: &ProviderSpec,
     ) -> Result<Self, OAuthError> {
         let told = oauth.token(&login.id).await?;
-        let bearer = SecretString::from(format!("Bearer {}", told.access_token.expose_secret()));
         let mut headers: Vec<(String, SecretString)> =
             login.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        for (name, value) in spec.headers.iter().chain([&("authorization".to_owned(), bearer)]).chain(&told.headers) {
+        for (name, value) in spec.headers.iter().chain(&told.headers) {
             headers.retain(|(it, _)| !it.eq_ignore_ascii_case(name));
             headers.push((name.clone(), value.clone()));
         }

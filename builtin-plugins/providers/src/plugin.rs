@@ -58,7 +58,7 @@ impl Plugin for ProvidersPlugin {
         }
         let fetch: Arc<dyn Fetch> = match config.fetch {
             Some(fetch) => fetch,
-            None => Arc::new(HttpFetch::new()?),
+            None => Arc::new(HttpFetch::default()),
         };
         let fetcher = Fetcher::new(ctx.clone(), fetch);
         let folder = config.cache_folder.map(CacheFolder::new);

@@ -5,14 +5,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use linn_bus::Context;
 use linn_services::providers::{ModelInfo, ProviderSpec};
-use secrecy::SecretString;
 
 use crate::cache::{
     CATALOGUE_FILE, CATALOGUE_SECS, Kept, MODELS_FILE, MODELS_SECS, catalogue, catalogue_text, is_fresh, kept, merged,
     models_path, place_of,
 };
 use crate::discovery::{Catalogue, KnownModel, ToldModel, anthropic_page, fallback, finish, info_map, list, resolve};
-use crate::endpoint::{get, is_loopback};
+use crate::endpoint::{Key, get, is_loopback};
 use crate::fetch::{FetchError, Fetcher, Get};
 use crate::presets::ANTHROPIC;
 use crate::system::{CacheFolder, Merge};
@@ -81,7 +80,7 @@ impl Search {
     }
 
     /// The models of a provider. An endpoint that says nothing has those that are kept, or that are known without asking.
-    pub(crate) async fn models(&self, spec: &ProviderSpec, key: Option<&SecretString>, how: Freshness) -> Outcome {
+    pub(crate) async fn models(&self, spec: &ProviderSpec, key: Key<'_>, how: Freshness) -> Outcome {
         let place = place_of(spec);
         let kept = self.read(MODELS_FILE).and_then(|text| kept(&text, &place));
         let outcome = |models, failure, is_live| Outcome { models: finish(spec, models), failure, is_live };
@@ -104,15 +103,11 @@ impl Search {
     }
 
     /// The models that the endpoint itself tells of, as far as the user does not say otherwise.
-    pub(crate) async fn preview(
-        &self,
-        spec: &ProviderSpec,
-        key: Option<&SecretString>,
-    ) -> Result<Vec<ModelInfo>, FetchError> {
+    pub(crate) async fn preview(&self, spec: &ProviderSpec, key: Key<'_>) -> Result<Vec<ModelInfo>, FetchError> {
         Ok(finish(spec, self.ask(spec, key).await?))
     }
 
-    async fn ask(&self, spec: &ProviderSpec, key: Option<&SecretString>) -> Result<Vec<KnownModel>, FetchError> {
+    async fn ask(&self, spec: &ProviderSpec, key: Key<'_>) -> Result<Vec<KnownModel>, FetchError> {
         let told = match &*spec.kind {
             ANTHROPIC => self.ask_pages(spec, key).await?,
             _ => self.ask_lists(spec, key).await?,
@@ -128,7 +123,7 @@ impl Search {
     }
 
     /// Asks for the models in full, then for a list of them.
-    async fn ask_lists(&self, spec: &ProviderSpec, key: Option<&SecretString>) -> Result<Vec<ToldModel>, FetchError> {
+    async fn ask_lists(&self, spec: &ProviderSpec, key: Key<'_>) -> Result<Vec<ToldModel>, FetchError> {
         let request = |path: &str| get(spec, key, format!("{}{path}", spec.base_url), LIST_BYTES);
         let mut patience = LIST_PATIENCE;
         if spec.models_endpoint.is_none() {
@@ -148,7 +143,7 @@ impl Search {
     }
 
     /// Asks for the pages of a list, one after another.
-    async fn ask_pages(&self, spec: &ProviderSpec, key: Option<&SecretString>) -> Result<Vec<ToldModel>, FetchError> {
+    async fn ask_pages(&self, spec: &ProviderSpec, key: Key<'_>) -> Result<Vec<ToldModel>, FetchError> {
         let path = models_path(spec);
         let mut models = Vec::new();
         let mut query = String::new();

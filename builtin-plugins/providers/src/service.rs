@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use crate::book::{Book, DEFAULT, Entry};
-use crate::endpoint::{canonical, is_below, is_web, spec_of};
+use crate::endpoint::{Key, canonical, is_below, is_web, spec_of};
 use crate::fetch::Fetcher;
 use crate::login::{Credentials, login_of, preset_of};
 use crate::presets::{PRESETS, Preset, family};
@@ -225,7 +225,7 @@ impl Service {
         let telling = Telling { of: self, has_changed: AtomicBool::new(false) };
         let look = async |entry: Entry| {
             let with = self.some_credentials(&entry.spec).await;
-            let outcome = self.search.models(&with.spec, with.key.as_ref(), how).await;
+            let outcome = self.search.models(&with.spec, with.as_key(), how).await;
             let name = &entry.spec.name;
             if let Some(failure) = &outcome.failure {
                 self.ctx.logger().warn(format_args!("provider `{name}` does not tell of its models: {failure}"));
@@ -327,7 +327,7 @@ impl Providers for Provider {
             return Err(ProvidersError::Incomplete);
         }
         let none = |why: String| ProvidersError::NoModels { base_url: spec.base_url.clone(), why };
-        match self.0.search.preview(&spec, spec.key()).await {
+        match self.0.search.preview(&spec, Key::api(spec.key())).await {
             Ok(models) if models.is_empty() => Err(none("it lists none".to_owned())),
             Ok(models) => Ok(models),
             Err(error) => Err(none(error.to_string())),

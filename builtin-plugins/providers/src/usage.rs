@@ -7,7 +7,7 @@ use linn_services::providers::{ProviderSpec, ProviderUsage, UsageWindow};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
-use crate::endpoint::{get, is_below};
+use crate::endpoint::{Key, get, is_below};
 use crate::fetch::{FetchError, Fetcher, Get};
 use crate::login::Credentials;
 use crate::presets::{ANTHROPIC, OPENAI};
@@ -49,9 +49,8 @@ pub(crate) async fn of(fetcher: &Fetcher, asked: Asked<'_>) -> ProviderUsage {
         ..ProviderUsage::default()
     };
     let silent = || format!("Provider `{}` does not publish usage stats for /usage.", spec.name);
-    let token = asked.with.login.as_ref().map(|it| &it.token);
-    let asks = |key| request(spec, key, token.is_some());
-    let Some((request, read)) = asked.with.key.as_ref().or(token).and_then(asks) else {
+    let is_login = asked.with.login.is_some();
+    let Some((request, read)) = asked.with.secret().and_then(|key| request(spec, key, is_login)) else {
         usage.message = Some(silent());
         return usage;
     };
@@ -75,17 +74,17 @@ fn request(spec: &ProviderSpec, key: &SecretString, is_login: bool) -> Option<(G
     let bearer = ProviderSpec { kind: OPENAI.to_owned(), ..spec.clone() };
     if is_below(&spec.base_url, "chatgpt.com") {
         let (backend, _) = spec.base_url.split_once("/codex").unwrap_or((&spec.base_url, ""));
-        return Some((get(&bearer, Some(key), format!("{backend}/wham/usage"), LIMIT_BYTES), read_codex));
+        return Some((get(&bearer, Key::api(Some(key)), format!("{backend}/wham/usage"), LIMIT_BYTES), read_codex));
     }
     if spec.kind == ANTHROPIC && is_below(&spec.base_url, "anthropic.com") {
         if !is_login && !key.expose_secret().starts_with(OAUTH_KEY) {
             return None;
         }
-        let mut request = get(&bearer, Some(key), ANTHROPIC_USAGE.to_owned(), LIMIT_BYTES);
+        let mut request = get(&bearer, Key::api(Some(key)), ANTHROPIC_USAGE.to_owned(), LIMIT_BYTES);
         request.headers.push(("anthropic-beta".to_owned(), "oauth-2025-04-20".into()));
         return Some((request, read_anthropic));
     }
-    Some((get(&bearer, Some(key), format!("{}/usage", spec.base_url), LIMIT_BYTES), read_plan))
+    Some((get(&bearer, Key::api(Some(key)), format!("{}/usage", spec.base_url), LIMIT_BYTES), read_plan))
 }
 
 fn number(value: &Value, path: &str) -> Option<f64> {

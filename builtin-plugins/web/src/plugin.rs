@@ -36,7 +36,7 @@ impl Plugin for WebPlugin {
     async fn start(ctx: &Context, config: WebConfig, (): ()) -> Result<(), Fault> {
         let service = ctx.mount::<WebServicePlugin>(config)?;
         ctx.mount::<WebToolsPlugin>(())?;
-        // The tools wait for the registry by themselves; a web that cannot be reached is the fault of this config.
+        // The tools wait for the registry by themselves.
         service.running().await?;
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Plugin for WebServicePlugin {
     async fn start(ctx: &Context, config: WebConfig, settings: Self::Needs) -> Result<(), Fault> {
         let http: Arc<dyn Http> = match &config.http {
             Some(http) => http.clone(),
-            None => Arc::new(Network::new()?),
+            None => Arc::new(Network::default()),
         };
         ctx.provide::<dyn Web>(Arc::new(Provider { ctx: ctx.clone(), settings, http, config }))?;
         Ok(())

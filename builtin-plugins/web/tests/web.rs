@@ -27,7 +27,13 @@ struct Answer {
 }
 
 #[derive(Clone, Default)]
-struct Net(Arc<Mutex<(BTreeMap<&'static str, Answer>, Vec<Ask>)>>);
+struct Net(Arc<Mutex<Table>>);
+
+#[derive(Default)]
+struct Table {
+    answers: BTreeMap<&'static str, Answer>,
+    asked: Vec<Ask>,
+}
 
 impl Net {
     fn page(self, url: &'static str, kind: &'static str, body: &str) -> Self {
@@ -37,18 +43,18 @@ impl Net {
         self.put(url, Answer { status: 302, location: Some(to), ..Answer::default() })
     }
     fn put(self, url: &'static str, answer: Answer) -> Self {
-        self.0.lock().unwrap().0.insert(url, answer);
+        self.0.lock().unwrap().answers.insert(url, answer);
         self
     }
     fn asked(&self) -> Vec<Ask> {
-        std::mem::take(&mut self.0.lock().unwrap().1)
+        std::mem::take(&mut self.0.lock().unwrap().asked)
     }
 }
 
 impl Http for Net {
     fn ask(&self, ask: Ask) -> BoxFuture<'static, Result<Head, HttpError>> {
-        let answer = self.0.lock().unwrap().0.get(&*ask.url).cloned();
-        self.0.lock().unwrap().1.push(ask);
+        let answer = self.0.lock().unwrap().answers.get(&*ask.url).cloned();
+        self.0.lock().unwrap().asked.push(ask);
         Box::pin(async move {
             let answer = answer.ok_or_else(|| HttpError("refused".to_owned()))?;
             let pieces = stream::iter(answer.pieces.into_iter().map(Ok));

@@ -112,10 +112,10 @@ impl Wire for Picky {
         _: Arc<GenerateRequest>,
     ) -> BoxFuture<'static, Result<ChunkStream, LlmError>> {
         let shown = endpoint.headers.iter().map(|(name, value)| format!("{name}={}", value.expose_secret()));
-        let shown = shown.collect::<Vec<_>>().join(" ");
+        let key = endpoint.key().map_or("no key", |it| it.expose_secret());
+        let shown = format!("{key} as {:?}: {}", endpoint.key_kind, shown.collect::<Vec<_>>().join(" "));
         let is_taken = shown.contains("token-2");
         self.0.lock().unwrap().push(shown);
-        assert!(endpoint.key().is_none());
         Box::pin(async move {
             let stream = || futures_util::stream::empty().boxed() as ChunkStream;
             is_taken.then(stream).ok_or_else(|| LlmError::new("AUTH", "refused"))
@@ -143,7 +143,7 @@ fn wp_3_5_the_token_of_a_login_stands_for_a_key() {
 
         of.ask("m").await.unwrap();
         let asked = picky.0.lock().unwrap().clone();
-        let expected = |n: u32| format!("X-Account=a1 authorization=Bearer token-{n} x-client=linn");
+        let expected = |n: u32| format!("token-{n} as OAuth: X-Account=a1 x-client=linn");
         assert_eq!(asked, [expected(1), expected(2)], "a token that was refused is asked for anew, once");
         assert_eq!(logins.0.n_refused.load(Relaxed), 1);
 
