@@ -36,9 +36,12 @@ struct Functions {
     needs: fn() -> Result<NeedList, Fault>,
     provides: fn() -> Result<NeedList, Fault>,
     check: fn(&Value) -> Result<(), ConfigError>,
-    instance: fn(&Value, &NeedList) -> Result<Box<dyn Instance>, ConfigError>,
+    instance: fn(&Value, &NeedList) -> Made,
     update: for<'a> fn(&'a Fiber, &'a Value) -> BoxFuture<'a, Result<Updated, PluginError>>,
 }
+
+/// An instance that is not mounted yet.
+type Made = Result<Box<dyn Instance>, ConfigError>;
 
 /// Stands for the type of a plugin that is not known.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use linn_bus::{Context, Demand, Fiber, Mounting, NeedList, PluginError, Updated}
 use linn_config::{Entry, EntryServices, Place, Realm, Tree};
 use linn_services::events::{LoaderEntryInit, LoaderPartialDispose, LoaderPatchContext, PluginEntry};
 
-use crate::check::{check, place_of, wrong};
+use crate::check::{Wrong, check, place_of, wrong};
 use crate::library::{Digest, LibraryError, LibraryFile, open};
 use crate::loader::{Applied, Live, Loader, State};
 use crate::place::{Level, arranged, placed};
@@ -31,8 +31,8 @@ impl Wanted<'_> {
     }
 
     /// A problem with a field of the config.
-    fn field_problem(&self, key: &str, fault: EntryFault) -> EntryProblem {
-        let place: Option<Place> = place_of(&self.written.config, key);
+    fn field_problem(&self, Wrong { key, fault }: Wrong) -> EntryProblem {
+        let place: Option<Place> = place_of(&self.written.config, &key);
         let problem = self.problem(fault);
         EntryProblem { place: place.or(problem.place.clone()), ..problem }
     }
@@ -115,8 +115,7 @@ impl Loader {
             return Ok(None);
         }
         if changes.contains(&"config") {
-            check(live.found.descriptor, &wanted.entry.config)
-                .map_err(|(key, fault)| Box::new(wanted.field_problem(&key, fault)))?;
+            check(live.found.descriptor, &wanted.entry.config).map_err(|it| Box::new(wanted.field_problem(*it)))?;
         }
         let patch = LoaderPatchContext {
             entry: wanted.entry.clone(),
@@ -186,7 +185,7 @@ impl Loader {
 
     fn mount(&self, state: &mut State, wanted: &Wanted<'_>, found: Found) -> Result<Fiber, Box<EntryProblem>> {
         let descriptor = found.descriptor;
-        check(descriptor, &wanted.entry.config).map_err(|(key, fault)| Box::new(wanted.field_problem(&key, fault)))?;
+        check(descriptor, &wanted.entry.config).map_err(|it| Box::new(wanted.field_problem(*it)))?;
         let (ctx, mounting) = self.surroundings(state, wanted).map_err(|fault| Box::new(wanted.problem(fault)))?;
         let fiber = descriptor
             .mount(&ctx, &mounting, &wanted.entry.config)
@@ -282,10 +281,7 @@ pub(crate) fn entry_digest(plugin: &str, config: &serde_json::Value) -> Digest {
 
 fn plugin_problem(wanted: &Wanted<'_>, error: PluginError) -> EntryProblem {
     match error {
-        PluginError::Config { plugin, source } => {
-            let (key, fault) = wrong(&plugin, &wanted.entry.config, &source);
-            wanted.field_problem(&key, fault)
-        }
+        PluginError::Config { plugin, source } => wanted.field_problem(wrong(&plugin, &wanted.entry.config, &source)),
         PluginError::Bus(error) => wanted.problem(error.into()),
         other => {
             let plugin = wanted.entry.plugin.clone();

@@ -123,8 +123,9 @@ pub fn build(folder: &Path) -> Result<PathBuf, AuthorError> {
         kinds.is_some_and(|it| it.iter().any(|it| it == "cdylib"))
     });
     let files = of_crate.filter_map(|it| it["filenames"].as_array().cloned()).flatten();
-    let libraries = files.filter_map(|it| it.as_str().map(PathBuf::from)).filter(|it| crate::registry::is_library(it));
-    libraries.last().ok_or_else(|| AuthorError::NoLibrary(folder.to_owned()))
+    let mut libraries =
+        files.filter_map(|it| it.as_str().map(PathBuf::from)).filter(|it| crate::registry::is_library(it));
+    libraries.next_back().ok_or_else(|| AuthorError::NoLibrary(folder.to_owned()))
 }
 
 #[cfg(test)]

@@ -9,23 +9,31 @@ use crate::problem::{EntryFault, nearest};
 /// Parts of names of fields whose values are not shown.
 const SECRET: [&str; 5] = ["key", "token", "secret", "password", "authorization"];
 
-/// Whether a config is one of the plugin; the path of the field that is wrong otherwise, beside what is wrong.
-pub(crate) fn check(plugin: &PluginDescriptor, config: &Value) -> Result<(), (String, EntryFault)> {
+/// What is wrong with a field of a config.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    /// Path of the field; empty for the config as a whole.
+    pub(crate) key: String,
+    pub(crate) fault: EntryFault,
+}
+
+/// Whether a config is one of the plugin.
+pub(crate) fn check(plugin: &PluginDescriptor, config: &Value) -> Result<(), Box<Wrong>> {
     let schema = plugin.schema().unwrap_or(Value::Bool(true));
     if let Some((key, similar)) = unknown_field(&schema, &schema, config, "") {
         let fault = EntryFault::UnknownKey { plugin: plugin.name.to_owned(), key: key.clone(), similar };
-        return Err((key, fault));
+        return Err(Box::new(Wrong { key, fault }));
     }
-    plugin.check(config).map_err(|error| wrong(plugin.name, config, &error))
+    plugin.check(config).map_err(|error| Box::new(wrong(plugin.name, config, &error)))
 }
 
 /// A config error as a fault of the entry.
-pub(crate) fn wrong(plugin: &str, config: &Value, error: &ConfigError) -> (String, EntryFault) {
+pub(crate) fn wrong(plugin: &str, config: &Value, error: &ConfigError) -> Wrong {
     let key = error.path.clone();
     let value = value_at(config, &key).filter(|_| !is_secret(&key)).map(Value::to_string).unwrap_or_default();
     let fault =
         EntryFault::Config { plugin: plugin.to_owned(), key: key.clone(), value, message: error.message.clone() };
-    (key, fault)
+    Wrong { key, fault }
 }
 
 /// Where a field is written: itself, or what it is in.
@@ -99,7 +107,7 @@ mod tests {
         let error = |path: &str| {
             let mut error = plugin_error();
             error.path = path.to_owned();
-            wrong("p", &json!({ "api_key": "hunter-2", "n": 7 }), &error).1.to_string()
+            wrong("p", &json!({ "api_key": "hunter-2", "n": 7 }), &error).fault.to_string()
         };
         assert!(!error("api_key").contains("hunter-2"));
         assert!(error("n").contains("`n` cannot be 7"), "{}", error("n"));

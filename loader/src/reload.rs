@@ -202,7 +202,7 @@ impl Loader {
         let plugin = &live.entry.plugin;
         let gone = || EntryFault::PluginGone { plugin: plugin.clone() };
         let descriptor = new.contents().plugins.iter().find(|it| it.name == plugin).copied().ok_or_else(gone)?;
-        check(descriptor, &live.entry.config).map_err(|(_, fault)| fault)?;
+        check(descriptor, &live.entry.config).map_err(|it| it.fault)?;
         if live.fiber.state() != FiberState::Active {
             return Ok(None);
         }
@@ -223,7 +223,7 @@ impl Loader {
         let mounting = Mounting { place: live.place.clone(), needs: needs_of(state, &live.services)? };
         found.descriptor.prepare(&ctx, Some(old), &mounting, &live.entry.config).map_err(|error| match error {
             linn_bus::PluginError::Bus(error) => error.into(),
-            linn_bus::PluginError::Config { plugin, source } => wrong(&plugin, &live.entry.config, &source).1,
+            linn_bus::PluginError::Config { plugin, source } => wrong(&plugin, &live.entry.config, &source).fault,
             _ => EntryFault::Kept,
         })
     }

@@ -52,6 +52,7 @@ pub(crate) fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Cancel safe: the work goes on without whoever waited.
 pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (sender, receiver) = futures_channel::oneshot::channel();
+    #[expect(clippy::disallowed_methods, reason = "what it does blocks, and is waited for by whoever asked")]
     std::thread::Builder::new().name("loader".to_owned()).spawn(move || drop(sender.send(work())))?;
     receiver.await.map_err(|_| io::Error::other("the work panicked"))
 }

@@ -78,6 +78,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// Release and commit, such as `1.95.0 (f2f1c5a3b)`.
 fn compiler() -> io::Result<String> {
+    #[expect(clippy::disallowed_methods, reason = "a build script has no session, and waits for its child")]
     let output = Command::new(variable("RUSTC")?).arg("-vV").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);

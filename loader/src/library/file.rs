@@ -253,7 +253,7 @@ mod tests {
     fn copies_that_differ_are_named_with_both_sides() {
         let bus = linn_bus::library::shared_crates().into_iter().find(|it| it.name == "linn-services").unwrap();
         let mut other = vec![bus.clone()];
-        assert_eq!(shared_differences(&[bus.clone()], &other), []);
+        assert_eq!(shared_differences(std::slice::from_ref(&bus), &other), []);
         other[0].version = "9.0.0".into();
         let differences = shared_differences(&[bus], &other);
         assert!(differences[0].to_string().starts_with("linn-services: 0.1.0 "), "{}", differences[0]);

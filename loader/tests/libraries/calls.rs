@@ -1,13 +1,12 @@
 //! Calls between the program and libraries.
 
-use std::io::Write;
+use std::io::{Read as _, Write};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use linn_bus::{FiberState, InternalFault};
 use linn_services::model::text_of;
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 
 use crate::support::{World, library};
 
@@ -96,15 +95,15 @@ async fn r068_a_panic_in_a_library_is_an_error_of_its_plugin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_async_listener_of_a_library_uses_tokio_as_it_would_in_the_program() {
-    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    let answering = tokio::spawn(async move {
+    let answering = std::thread::spawn(move || {
         for answer in ["ok", "not today"] {
-            let (mut stream, _) = server.accept().await.unwrap();
+            let (mut stream, _) = server.accept().unwrap();
             let mut name = String::new();
-            stream.read_to_string(&mut name).await.unwrap();
+            stream.read_to_string(&mut name).unwrap();
             assert_eq!(name, "count_words");
-            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
         }
     });
     let libraries = [("patience", library("patience", &[])), ("word-count", library("word-count", &[]))];
@@ -112,6 +111,6 @@ async fn an_async_listener_of_a_library_uses_tokio_as_it_would_in_the_program() 
     world.mount_all(&[("patience", &format!("server = '{address}'")), ("word-count", "")]).await;
     assert_eq!(world.count("a b c").await, "3");
     assert!(world.count("a b c").await.contains("not today"));
-    answering.await.unwrap();
+    answering.join().unwrap();
     world.end().await;
 }

@@ -1,13 +1,13 @@
 //! New versions in the place of old ones.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linn_bus::Next;
 use linn_loader::{LoaderSettings, Reloaded, Watching};
 use linn_services::events::{HmrReload, ToolsExecute};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
 use crate::support::{Edits, FROM_THOUSAND, World, library, tree};
@@ -75,18 +75,16 @@ async fn a_call_in_flight_ends_on_the_old_version_while_new_ones_use_the_new() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_inside_a_waterfall_ends_on_the_old_version() {
-    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let (asked, mut questions) = mpsc::unbounded_channel();
-    let answer = Arc::new(Notify::new());
-    let answering = answer.clone();
-    let serving = tokio::spawn(async move {
-        let (mut stream, _) = server.accept().await.unwrap();
+    let (answer, answering) = std::sync::mpsc::channel::<&'static str>();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().unwrap();
         let mut name = String::new();
-        stream.read_to_string(&mut name).await.unwrap();
+        stream.read_to_string(&mut name).unwrap();
         asked.send(name).unwrap();
-        answering.notified().await;
-        stream.write_all(b"ok").await.unwrap();
+        stream.write_all(answering.recv().unwrap().as_bytes()).unwrap();
     });
     let without_server: Edits<'_> = &[("!self.config.server.is_empty()", "false && !self.config.server.is_empty()")];
     let libraries = [("patience", library("patience", &[])), ("word-count", library("word-count", &[]))];
@@ -100,9 +98,9 @@ async fn a_listener_inside_a_waterfall_ends_on_the_old_version() {
     world.loader.reload(&world.path("patience")).await.unwrap();
     // The new version asks nobody; the old one has its answer still to come.
     assert_eq!(world.count("a b").await, "2");
-    answer.notify_one();
+    answer.send("ok").unwrap();
     assert_eq!(call.await.unwrap(), "3");
-    serving.await.unwrap();
+    serving.join().unwrap();
     world.root.fiber().dispose().await.unwrap();
 }
 
