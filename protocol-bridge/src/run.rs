@@ -184,7 +184,8 @@ impl Bridge {
     async fn settled(&self, agent: &Agent, unsettled: &Unsettled) {
         match unsettled.turn {
             Some(_) => {
-                drop(select(std::pin::pin!(unsettled.over.cancelled()), std::pin::pin!(agent.when_idle())).await)
+                let (over, idle) = (unsettled.over.cancelled(), agent.when_idle());
+                let _ = select(std::pin::pin!(over), std::pin::pin!(idle)).await;
             }
             None => agent.when_idle().await,
         }

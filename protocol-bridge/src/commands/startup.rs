@@ -17,19 +17,31 @@ use crate::wire::events::{History, ProtocolHello, Ready, SessionRecovered};
 use crate::wire::message::history_of;
 use crate::wire::{CAPABILITIES, MIN_CLIENT};
 
-/// Settings as `ready` tells them: the name there, the name of the setting, and what holds without one.
-const SETTINGS: &[(&str, &str, fn() -> Value)] = &[
-    ("bash_timeout_secs", "bash_timeout_secs", || json!(30)),
-    ("idle_timeout_secs", "idle_timeout_secs", || json!(120)),
-    ("auto_compact", "auto_compact", || json!(true)),
-    ("context_compact_at", "context_compact_at", || json!(0.9)),
-    ("context_digest_at", "context_digest_at", || json!(0.7)),
-    ("sandbox", "sandbox", || json!("none")),
-    ("shell", "shell", || json!("bash")),
-    ("sandboxImage", "sandbox_image", || json!("ghcr.io/catalystctl/catcode-sandbox:0.1")),
-    ("sandboxCpus", "sandbox_cpus", || json!(2)),
-    ("sandboxMemoryMb", "sandbox_memory_mb", || json!(2048)),
-    ("sandboxNetworkMode", "sandbox_network_mode", || json!("restricted")),
+/// A setting as `ready` tells it.
+struct Told {
+    field: &'static str,
+    /// Name of the setting.
+    name: &'static str,
+    /// What holds without one.
+    default: fn() -> Value,
+}
+
+const fn told(field: &'static str, name: &'static str, default: fn() -> Value) -> Told {
+    Told { field, name, default }
+}
+
+const SETTINGS: &[Told] = &[
+    told("bash_timeout_secs", "bash_timeout_secs", || json!(30)),
+    told("idle_timeout_secs", "idle_timeout_secs", || json!(120)),
+    told("auto_compact", "auto_compact", || json!(true)),
+    told("context_compact_at", "context_compact_at", || json!(0.9)),
+    told("context_digest_at", "context_digest_at", || json!(0.7)),
+    told("sandbox", "sandbox", || json!("none")),
+    told("shell", "shell", || json!("bash")),
+    told("sandboxImage", "sandbox_image", || json!("ghcr.io/catalystctl/catcode-sandbox:0.1")),
+    told("sandboxCpus", "sandbox_cpus", || json!(2)),
+    told("sandboxMemoryMb", "sandbox_memory_mb", || json!(2048)),
+    told("sandboxNetworkMode", "sandbox_network_mode", || json!("restricted")),
 ];
 
 impl Run for Init {
@@ -113,7 +125,7 @@ impl Bridge {
             "plugins": [],
             "plugins_skipped": [],
         });
-        for (field, name, default) in SETTINGS {
+        for Told { field, name, default } in SETTINGS {
             fields[*field] = self.setting(name).unwrap_or_else(default);
         }
         fields

@@ -8,12 +8,24 @@ mod providers;
 mod replies;
 mod turns;
 
-pub(crate) use admin::*;
-pub(crate) use conversation::*;
-pub(crate) use goals::*;
-pub(crate) use providers::*;
-pub(crate) use replies::*;
-pub(crate) use turns::*;
+pub(crate) use admin::{
+    AcceptSkillDisclaimer, DisablePlugin, EnablePlugin, ForgetMemory, InstallMarketplaceSkill, InstallPlugin,
+    ListAgents, ListMarketplaceSkills, ListMemory, ListPluginCommands, ListPlugins, ListSkills, PluginCommand,
+    PluginTrustDecisions, PluginTrustPrompt, RefreshMemory, ReloadPlugins, RemoveMarketplaceSkill, RemovePlugin,
+    SaveMemory, SearchMarketplaceSkills, UpdateMarketplaceSkill,
+};
+pub(crate) use conversation::{
+    Clear, Context, CreateCheckpoint, DeleteSession, ListCheckpoints, ListSessions, LoadSession, NewSession,
+    PinSession, RenameSession, Reset, RestoreCheckpoint, RuntimeStatus, Stats, Undo,
+};
+pub(crate) use goals::{ApproveGoalPlan, CancelGoal, GoalStatus, ReviseGoal, StartGoal};
+pub(crate) use providers::{
+    AddCustomProvider, DiscoverProviderModels, GetSandboxStatus, GetVisionConfig, Headers, ListProviderPresets, Login,
+    LoginOauth, Logout, OauthCode, PrepareSandbox, RefreshModels, ResetSandbox, SetApproval, SetConfig, SetKey,
+    SetProvider, SetSearchKey, SetVisionConfig, Usage,
+};
+pub(crate) use replies::{Approve, AskReply, IntercomReply, SudoReply};
+pub(crate) use turns::{Abort, ApplySkill, ClearQueue, Client, Compact, Init, Send, Steer, UserBash};
 
 use std::sync::Arc;
 

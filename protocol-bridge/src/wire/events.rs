@@ -9,14 +9,25 @@ mod status;
 mod tools;
 mod turn;
 
-pub(crate) use admin::*;
-pub(crate) use approval::*;
-pub(crate) use providers::*;
-pub(crate) use sessions::*;
-pub(crate) use startup::*;
-pub(crate) use status::*;
-pub(crate) use tools::*;
-pub(crate) use turn::*;
+pub(crate) use admin::{
+    AgentList, Checkpoints, GoalState, MarketplaceError, MarketplaceState, MemoryList, PluginCommands, PluginError,
+    PluginsList, SandboxError, SandboxStatus, Skills, TrustPrompt,
+};
+pub(crate) use approval::{ApprovalChanged, ApprovalExpired, ApprovalRequest, AskRequest, SudoRequest};
+pub(crate) use providers::{
+    Authed, ConfigChanged, Models, ModelsRefreshed, ProviderChanged, ProviderModelsPreview, ProviderPresets,
+    SearchKeySet, UsageReport, VisionConfig,
+};
+pub(crate) use sessions::{
+    History, Reset, SessionChangeFailed, SessionChanged, SessionDeleted, SessionList, SessionPinned, SessionRenamed,
+};
+pub(crate) use startup::{ProtocolHello, Ready, SessionRecovered};
+pub(crate) use status::{ContextReport, RuntimeReport, StatsReport};
+pub(crate) use tools::{BashExecution, FileChange, ToolCall, ToolCallArgs, ToolCallName, ToolCallStart, ToolResult};
+pub(crate) use turn::{
+    Aborted, Compacted, Compacting, CompactingLimits, CostUpdate, Delta, Digested, Done, Error, FinalMetrics,
+    HttpRetry, Info, LiveMetrics, RunCancelled, Steer, Thinking, WorkState,
+};
 
 /// Declares events. `plain` ones hold no secret and no id of a run or session, so nobody has to look at their fields.
 macro_rules! wire_events {
