@@ -1,10 +1,14 @@
 //! Standard input and output. This is the one module that opens them.
 //!
+//! On Unix the program's own descriptors of them are put aside for the protocol: what a plugin or a library prints to
+//! standard output, or a child that inherits it, goes to standard error, and whoever reads standard input finds nothing. So
+//! each line of the output is one of the protocol.
+//!
 //! Each has a thread of its own, since reading and writing them blocks. The threads are waited for by nobody: one that
 //! reads cannot be woken, and must not keep a program from ending.
 
 use std::collections::VecDeque;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -22,15 +26,38 @@ const MOST_WAITING: usize = 128 << 10;
 
 /// Standard input and output of the program, for a [`BridgeConfig`](crate::BridgeConfig). To be called once.
 ///
+/// From then on standard output is standard error for everybody else in the program, and standard input is empty.
+///
 /// # Errors
 ///
-/// The system gives no thread.
+/// The system gives no descriptor or no thread.
 pub fn stdio() -> io::Result<(impl AsyncRead + Send + Unpin, impl AsyncWrite + Send + Unpin)> {
+    let (source, target) = put_aside()?;
     let (input, output) = (Pipe::new(), Pipe::new());
     let (read, write) = (input.clone(), output.clone());
-    start("stdin", move || read_all(&read))?;
-    start("stdout", move || write_all(&write))?;
+    start("stdin", move || read_all(source, &read))?;
+    start("stdout", move || write_all(target, &write))?;
     Ok((Input(input), PipedOutput(output)))
+}
+
+/// The streams, out of the reach of others.
+#[cfg(unix)]
+fn put_aside() -> io::Result<(std::fs::File, std::fs::File)> {
+    use rustix::io::fcntl_dupfd_cloexec;
+    use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
+
+    // What was printed before this moment is on its way already.
+    io::stdout().flush()?;
+    let (source, target) = (fcntl_dupfd_cloexec(stdin(), 3)?, fcntl_dupfd_cloexec(stdout(), 3)?);
+    dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    dup2_stdout(stderr())?;
+    Ok((source.into(), target.into()))
+}
+
+/// The streams; here they stay where others reach them.
+#[cfg(not(unix))]
+fn put_aside() -> io::Result<(io::Stdin, io::Stdout)> {
+    Ok((io::stdin(), io::stdout()))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a thread that blocks on standard input ends with the program alone")]
@@ -84,10 +111,10 @@ impl State {
     }
 }
 
-fn read_all(pipe: &Pipe) {
+fn read_all(mut source: impl Read, pipe: &Pipe) {
     let mut chunk = vec![0; READ_BYTES];
     loop {
-        let read = io::stdin().lock().read(&mut chunk);
+        let read = source.read(&mut chunk);
         let mut state = pipe.state();
         match read {
             Ok(0) => state.is_over = true,
@@ -105,7 +132,7 @@ fn read_all(pipe: &Pipe) {
     }
 }
 
-fn write_all(pipe: &Pipe) {
+fn write_all(mut output: impl Write, pipe: &Pipe) {
     loop {
         let chunk = {
             let mut state = pipe.state();
@@ -118,7 +145,6 @@ fn write_all(pipe: &Pipe) {
             state.is_writing = true;
             std::mem::take(&mut state.bytes)
         };
-        let mut output = io::stdout().lock();
         let (first, second) = chunk.as_slices();
         let written = output.write_all(first).and_then(|()| output.write_all(second)).and_then(|()| output.flush());
         let mut state = pipe.state();

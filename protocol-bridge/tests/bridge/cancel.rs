@@ -60,6 +60,27 @@ fn abort_in_a_tool_gives_no_result_6_9() {
 }
 
 #[test]
+fn abort_in_a_wave_gives_no_result_of_those_that_are_done_either_6_4() {
+    run(async |root| {
+        let gate = Gate::new();
+        let calls = Reply::call("c1", "echo", json!({ "text": "a" })).and_call("c2", "slow", json!({ "text": "b" }));
+        let mut world = World::new(root, [calls]).await;
+        world.add_tools();
+        world.add_gated_tool("slow", &gate);
+        world.prompt("hi").await;
+        gate.reached().await;
+        let log = || linn_services_test::log_of(world.agent().session());
+        while !log().contains(&"tool/result".to_owned()) {
+            world.root.sleep(std::time::Duration::from_millis(1)).await.unwrap();
+        }
+        world.send(json!({ "type": "abort" })).await;
+        let events = world.until("aborted").await;
+        assert_eq!(all(&events, "tool_call").len(), 2);
+        assert!(all(&events, "tool_result").is_empty());
+    });
+}
+
+#[test]
 fn r130_cancel_with_an_open_approval() {
     run(async |root| {
         let mut world = World::new(root, [Reply::call("c1", "write", json!({ "text": "a" }))]).await;

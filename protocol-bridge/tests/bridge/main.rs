@@ -8,6 +8,7 @@ mod files;
 mod human;
 mod kit;
 mod news;
+mod program;
 mod providers;
 mod sessions;
 mod shell;

@@ -27,7 +27,8 @@ fn ready_has_every_field_of_2_3() {
         let mut world = World::new(root, []).await;
         world.send(json!({ "type": "init" })).await;
         let ready = world.event("ready").await;
-        let kinds: &[(&str, fn(&Value) -> bool)] = &[
+        type IsRight = fn(&Value) -> bool;
+        let kinds: &[(&str, IsRight)] = &[
             ("models", Value::is_array),
             ("authed", Value::is_boolean),
             ("anyLoggedIn", Value::is_boolean),
