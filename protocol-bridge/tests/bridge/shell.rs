@@ -99,7 +99,7 @@ fn abort_ends_a_command_of_the_human_6_19() {
         told.sort_unstable();
         assert_eq!(told, ["aborted", "bash_execution"]);
         assert_eq!(first(&events, "bash_execution")["output"], "(aborted)");
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        gone(&pid).await;
     });
 }
 
@@ -145,7 +145,7 @@ fn abort_during_bash_ends_its_process_9() {
         let events = world.until("aborted").await;
         assert!(first(&events, "run_cancelled")["duration_ms"].as_u64().unwrap() < 3_000);
         assert!(all(&events, "tool_result").is_empty());
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        gone(&pid).await;
         let status = world.status().await;
         assert_eq!(status["resources"], json!([]));
     });
@@ -161,6 +161,13 @@ fn a_command_that_takes_too_long_has_timed_out_5_2() {
         let result = first(&events, "tool_result");
         assert_eq!((&result["ok"], &result["status"]), (&json!(false), &json!("timed_out")));
     });
+}
+
+/// Waits until a process is gone.
+async fn gone(pid: &str) {
+    while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// What a command writes into a file, once it has.
