@@ -6,10 +6,12 @@ mod config;
 mod demo;
 mod doctor;
 mod json;
+mod lines;
 mod loaded;
 mod run;
 mod serve;
 mod sessions;
+mod signals;
 mod terminal;
 mod turn;
 

@@ -36,6 +36,8 @@ pub(crate) struct Bridge {
     pub(crate) is_providing: AtomicBool,
     /// Held while providers are changed: one change after the other.
     pub(crate) providing: Arc<tokio::sync::Mutex<()>>,
+    /// The front end was told `ready`.
+    pub(crate) has_greeted: AtomicBool,
     /// Nothing is taken from the front end any more.
     pub(crate) is_over: AtomicBool,
     me: Weak<Self>,
@@ -104,6 +106,7 @@ impl Bridge {
             is_setting: AtomicBool::new(false),
             is_providing: AtomicBool::new(false),
             providing: Arc::default(),
+            has_greeted: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             me: me.clone(),
             entropy,

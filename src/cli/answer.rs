@@ -1,19 +1,32 @@
-//! Approval on a terminal: the call is shown, and the human answers.
+//! Approval on a terminal: the call is shown whole, and the human answers. One question at a time.
 
-use std::io::{BufRead, IsTerminal};
+use std::collections::HashSet;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use linn::bus::{Context, Fault, ListenerError, Next, Plugin};
 use linn::services::approval::{ApprovalModes, PermissionScope};
 use linn::services::events::ApprovalRequest;
+use linn::services::ids::ToolName;
 use linn::services::session::ApprovalOutcome;
+use tokio::sync::Mutex;
 
+use crate::cli::lines::Lines;
 use crate::cli::terminal::Terminal;
 
 /// Asks whoever sits at the terminal; without a terminal nobody can be asked.
 pub(crate) struct Ask {
     ctx: Context,
-    terminal: Arc<Terminal>,
+    desk: Desk,
+    /// Held by whoever asks; the tools that need no question any more.
+    permitted: Mutex<HashSet<ToolName>>,
+}
+
+/// Where the human sits.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) terminal: Arc<Terminal>,
+    pub(crate) lines: Arc<Lines>,
 }
 
 impl Ask {
@@ -22,49 +35,46 @@ impl Ask {
         request: &ApprovalRequest,
         next: Next<'_, ApprovalRequest>,
     ) -> Result<ApprovalOutcome, ListenerError> {
+        let Desk { terminal, lines } = &self.desk;
         if !std::io::stdin().is_terminal() {
-            self.terminal.warn("  ? nobody can be asked: standard input is no terminal; see --approve");
+            terminal.warn("  ? nobody can be asked: standard input is no terminal; see --approve");
             return next.run().await;
         }
-        self.terminal.asked(request);
-        self.terminal.say("  ? may it run — [y]es, [n]o, [a]lways this tool in this session:");
-        Ok(match read_line().await.as_deref().map(str::trim) {
+        let mut permitted = self.permitted.lock().await;
+        if permitted.contains(&request.tool_name) {
+            return Ok(ApprovalOutcome::AllowedOnce);
+        }
+        // What was typed before the question was shown is no answer to it.
+        lines.forget().await;
+        terminal.asked(request);
+        let answer = lines.next().await.ok().flatten();
+        Ok(match answer.as_deref().map(str::trim) {
             Some("y" | "yes") => ApprovalOutcome::AllowedOnce,
-            Some("a" | "always") => self.permit(request),
+            Some("a" | "always") => {
+                self.permit(request);
+                permitted.insert(request.tool_name.clone());
+                ApprovalOutcome::AllowedOnce
+            }
             _ => ApprovalOutcome::Rejected,
         })
     }
 
-    /// Lets the call run, and those of its tool from now on.
-    fn permit(&self, request: &ApprovalRequest) -> ApprovalOutcome {
+    /// Lets the calls of the tool run from now on, also when the session is resumed.
+    fn permit(&self, request: &ApprovalRequest) {
         let permitted = self.ctx.get::<dyn ApprovalModes>().map(|it| it.permit(request, PermissionScope::Tool));
-        match permitted {
-            Some(Ok(_)) => {}
-            Some(Err(error)) => self.terminal.warn(&format!("  only this once: {error}")),
-            None => self.terminal.warn("  only this once: nothing keeps permissions"),
+        if let Some(Err(error)) = permitted {
+            self.desk.terminal.warn(&format!("  only until the program ends: {error}"));
         }
-        ApprovalOutcome::AllowedOnce
     }
 }
 
 impl Plugin for Ask {
     const NAME: &'static str = "ask-on-terminal";
-    type Config = Arc<Terminal>;
+    type Config = Desk;
     type Needs = ();
 
-    async fn start(ctx: &Context, terminal: Arc<Terminal>, (): ()) -> Result<(), Fault> {
-        ctx.on_with(&Arc::new(Self { ctx: ctx.clone(), terminal }), Self::answer)?;
+    async fn start(ctx: &Context, desk: Desk, (): ()) -> Result<(), Fault> {
+        ctx.on_with(&Arc::new(Self { ctx: ctx.clone(), desk, permitted: Mutex::default() }), Self::answer)?;
         Ok(())
     }
-}
-
-/// One line of the terminal; `None` at its end. A line that nobody waits for any more is lost.
-#[expect(clippy::disallowed_methods, reason = "reading a terminal blocks, and ends with the program")]
-async fn read_line() -> Option<String> {
-    let read = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        let n_read = std::io::stdin().lock().read_line(&mut line);
-        n_read.is_ok_and(|it| it > 0).then_some(line)
-    });
-    read.await.ok().flatten()
 }

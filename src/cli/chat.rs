@@ -1,46 +1,54 @@
 //! `linn chat`: one prompt after the other.
 
-use std::io::{BufRead as _, IsTerminal as _};
-
-use anyhow::Context as _;
+use std::io::{ErrorKind, IsTerminal as _};
 
 use crate::cli::ChatArguments;
 use crate::cli::run::Conversation;
+use crate::cli::signals::interrupt;
 use crate::cli::turn::Outcome;
 
 /// Reads prompts until there are no more, and runs each. How the last one went.
 pub(crate) async fn chat(arguments: ChatArguments) -> anyhow::Result<Outcome> {
-    let conversation = Conversation::begin(&arguments.conversation, None).await?;
+    let mut conversation = Conversation::begin(arguments.conversation, None).await?;
     if std::io::stdin().is_terminal() {
-        conversation.terminal.explain("Type a prompt; an empty line or ctrl-d ends the conversation.");
+        conversation.desk.terminal.explain("Type a prompt; an empty line or ctrl-d ends the conversation.");
     }
+    let outcome = talk(&mut conversation).await;
+    let is_saved = conversation.end().await?;
+    outcome.map(|it| if is_saved { it } else { Outcome::Failed })
+}
+
+async fn talk(conversation: &mut Conversation) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::Completed;
-    while let Some(prompt) = next_prompt(&conversation).await? {
+    while let Some(prompt) = next_prompt(conversation).await? {
         outcome = conversation.turn(&prompt).await?;
-        if conversation.is_unread() {
+        if conversation.is_over() {
             break;
         }
     }
-    conversation.end().await?;
     Ok(outcome)
 }
 
-/// The next line that says something; `None` at the end of the input, at an empty line and on ctrl-c.
-async fn next_prompt(conversation: &Conversation) -> anyhow::Result<Option<String>> {
-    if std::io::stdin().is_terminal() {
-        conversation.terminal.prompt();
+/// The next line that says something; `None` at the end of the input, at an empty line, on ctrl-c and when the program is
+/// to end.
+async fn next_prompt(conversation: &mut Conversation) -> anyhow::Result<Option<String>> {
+    loop {
+        let terminal = conversation.desk.terminal.clone();
+        if std::io::stdin().is_terminal() {
+            terminal.prompt();
+        }
+        let lines = conversation.desk.lines.clone();
+        let line = tokio::select! {
+            line = lines.next() => line,
+            () = interrupt() => return Ok(None),
+            () = conversation.signals.end() => return Ok(None),
+        };
+        match line {
+            Ok(line) => return Ok(line.filter(|it| !it.trim().is_empty())),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                terminal.warn(&format!("{error}; it is passed over"))
+            }
+            Err(error) => return Err(anyhow::Error::new(error).context("standard input cannot be read")),
+        }
     }
-    tokio::select! {
-        line = read_line() => Ok(line?.filter(|it| !it.trim().is_empty())),
-        _ = tokio::signal::ctrl_c() => Ok(None),
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "reading a terminal blocks, and ends with the program")]
-async fn read_line() -> anyhow::Result<Option<String>> {
-    let read = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line).map(|n_read| (n_read > 0).then_some(line))
-    });
-    read.await?.context("standard input cannot be read")
 }

@@ -1,10 +1,10 @@
 //! The configuration of a command: files, variables, and what its command line sets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
-use linn::config::{Config, Sources};
+use linn::config::{Config, Layer, Problem, Sources, keys};
 
 use crate::cli::Approve;
 use crate::cli::terminal::Terminal;
@@ -36,6 +36,17 @@ pub(crate) struct SettingsArguments {
 }
 
 impl SettingsArguments {
+    /// The folder that was named.
+    pub(crate) fn workspace(&self) -> Option<&Path> {
+        self.workspace.as_deref()
+    }
+
+    /// The same with this folder, if none was named.
+    pub(crate) fn or_workspace(mut self, folder: Option<PathBuf>) -> Self {
+        self.workspace = self.workspace.or(folder);
+        self
+    }
+
     /// Reads all layers.
     ///
     /// # Errors
@@ -78,7 +89,7 @@ fn toml_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-fn text(path: &std::path::Path) -> anyhow::Result<String> {
+fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("{} has no name in Unicode", path.display()))
 }
 
@@ -86,5 +97,39 @@ fn text(path: &std::path::Path) -> anyhow::Result<String> {
 pub(crate) fn warn_of_problems(config: &Config, terminal: &Terminal) {
     for problem in config.problems() {
         terminal.warn(&format!("config: {problem}"));
+    }
+}
+
+/// The model that is set, if one is.
+///
+/// # Errors
+///
+/// A recording stands in for a model only if the user says so: with it a repository would have its own script run.
+pub(crate) fn chosen_model(config: &Config) -> anyhow::Result<Option<String>> {
+    let Some(model) = config.get(&keys::MODEL) else { return Ok(None) };
+    let origin = config.origin(keys::MODEL.declaration());
+    let is_users = matches!(origin.layer, Layer::User | Layer::Environment | Layer::CommandLine | Layer::Runtime);
+    if model.starts_with("replay:") && !is_users {
+        bail!("{origin} chooses the recording `{model}` as the model; name it with `--model` if that is what you want");
+    }
+    Ok(Some(model))
+}
+
+/// Refuses to go on with a configuration that may protect less than its writer meant.
+///
+/// # Errors
+///
+/// A file of the user cannot be read as a whole, or what says which calls are asked about is wrong.
+pub(crate) fn refuse_what_protects_less(config: &Config) -> anyhow::Result<()> {
+    let workspace = config.workspace().display().to_string();
+    let protects = |it: &&Problem| match it {
+        // A repository protects nothing.
+        Problem::Syntax { place, .. } => !place.to_string().starts_with(&workspace),
+        Problem::WrongValue { key, .. } => key == "approval" || key.starts_with("permissions"),
+        _ => false,
+    };
+    match config.problems().iter().find(protects) {
+        Some(problem) => bail!("config: {problem}; nothing is run, since what it should protect would not be"),
+        None => Ok(()),
     }
 }

@@ -2,87 +2,127 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context as _;
-use linn::config::keys;
+use anyhow::{Context as _, bail};
 use linn::plugins::llm_replay::{ReplayConfig, ReplayPlugin};
 use linn::services::agent::{AgentHandle, AgentOptions, CreateAgent, ResumeAgent};
+use linn::services::events::{SessionSaved, SessionUnsaved};
 use linn::{Harness, HarnessBuilder};
 
-use crate::cli::answer::Ask;
+use crate::cli::answer::{Ask, Desk};
 use crate::cli::json::JsonStream;
-use crate::cli::loaded::warn_of_problems;
+use crate::cli::lines::Lines;
+use crate::cli::loaded::{chosen_model, refuse_what_protects_less, warn_of_problems};
+use crate::cli::signals::{Signals, interrupt};
 use crate::cli::terminal::Terminal;
 use crate::cli::turn::{Outcome, TurnWatch};
 use crate::cli::{ConversationArguments, RunArguments, sessions};
 
 /// Runs one prompt and says how it went.
 pub(crate) async fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
+    if arguments.prompt.trim().is_empty() {
+        bail!("the prompt is empty");
+    }
     let json = arguments.json.then(|| JsonStream::new(Box::new(std::io::stdout())));
-    let conversation = Conversation::begin(&arguments.conversation, json).await?;
+    let mut conversation = Conversation::begin(arguments.conversation, json).await?;
     let outcome = conversation.turn(&arguments.prompt).await;
-    conversation.end().await?;
-    outcome
+    let is_saved = conversation.end().await?;
+    outcome.map(|it| if is_saved { it } else { Outcome::Failed })
 }
 
 /// A harness with one agent that a human talks to.
 pub(crate) struct Conversation {
-    /// Where the human reads.
-    pub(crate) terminal: Arc<Terminal>,
+    /// Where the human sits.
+    pub(crate) desk: Desk,
+    pub(crate) signals: Signals,
+    json: Option<Arc<JsonStream>>,
     harness: Harness,
     agent: AgentHandle,
     watch: TurnWatch,
+    unsaved: Arc<AtomicBool>,
+    is_ending: bool,
 }
 
 impl Conversation {
     /// Builds the harness, and makes the agent or takes its session up again. With a stream of events on standard output,
     /// the human reads on standard error.
     pub(crate) async fn begin(
-        arguments: &ConversationArguments,
+        mut arguments: ConversationArguments,
         json: Option<Arc<JsonStream>>,
     ) -> anyhow::Result<Self> {
-        let terminal = terminal(json.is_some());
-        let (builder, options) = builder(arguments, &terminal)?;
+        let desk = Desk { terminal: terminal(json.is_some()), lines: Lines::new() };
+        let signals = Signals::new().context("signals cannot be listened to")?;
+        if let Some(session) = &arguments.resume {
+            let folder = sessions::workspace_of(session, arguments.sessions.clone()).await?;
+            if let (Some(named), Some(own)) = (arguments.settings.workspace(), &folder)
+                && named.canonicalize().ok() != own.canonicalize().ok()
+            {
+                bail!("session {session} works in {}; leave out --workspace to go on with it", own.display());
+            }
+            arguments.settings = arguments.settings.or_workspace(folder);
+        }
+        let (builder, options) = builder(&arguments, &desk)?;
         let harness = builder.build().await?;
-        if let Some(json) = json {
+        if let Some(json) = &json {
             json.follow(harness.context())?;
         }
-        terminal.follow(harness.context())?;
-        let agent = agent(&harness, arguments, options).await?;
+        desk.terminal.follow(harness.context())?;
+        let unsaved = Arc::new(AtomicBool::new(false));
+        let (is_unsaved, is_saved) = (unsaved.clone(), unsaved.clone());
+        harness.context().on(move |_: &SessionUnsaved| is_unsaved.store(true, Ordering::Relaxed))?;
+        harness.context().on(move |_: &SessionSaved| is_saved.store(false, Ordering::Relaxed))?;
+        let agent = agent(&harness, &arguments, options).await?;
         let watch = TurnWatch::new(agent.agent())?;
-        Ok(Self { terminal, harness, agent, watch })
+        Ok(Self { desk, signals, json, harness, agent, watch, unsaved, is_ending: false })
     }
 
-    /// Sends a prompt and waits until the agent is done with it. Ctrl-c and a reader that is gone end it.
-    pub(crate) async fn turn(&self, prompt: &str) -> anyhow::Result<Outcome> {
+    /// Sends a prompt and waits until the agent is done with it. Ctrl-c ends it; a signal and a reader that is gone end it
+    /// and the conversation.
+    pub(crate) async fn turn(&mut self, prompt: &str) -> anyhow::Result<Outcome> {
         let agent = self.agent.agent();
         agent.send(prompt)?;
-        let outcome = tokio::select! {
-            outcome = self.watch.outcome() => outcome,
-            _ = tokio::signal::ctrl_c() => {
-                agent.cancel(Some("interrupted"))?;
-                self.watch.outcome().await
-            }
-            () = self.terminal.gone() => {
-                agent.cancel(Some("nobody reads the output"))?;
-                self.watch.outcome().await
+        let unread = async {
+            match &self.json {
+                Some(json) => json.gone().await,
+                None => self.desk.terminal.gone().await,
             }
         };
-        Ok(outcome)
+        let reason = tokio::select! {
+            outcome = self.watch.outcome() => return Ok(outcome),
+            () = interrupt() => "interrupted",
+            () = self.signals.end() => {
+                self.is_ending = true;
+                "the program was told to end"
+            }
+            () = unread => "nobody reads the output",
+        };
+        agent.cancel(Some(reason))?;
+        Ok(self.watch.outcome().await)
     }
 
-    /// Whether nobody reads any more.
-    pub(crate) fn is_unread(&self) -> bool {
-        self.terminal.is_gone()
+    /// Whether there is nothing more to say: the program was told to end, or nobody reads any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_unread = match &self.json {
+            Some(json) => json.is_gone(),
+            None => self.desk.terminal.is_gone(),
+        };
+        self.is_ending || is_unread
     }
 
-    /// Ends everything, and says how to go on.
-    pub(crate) async fn end(self) -> anyhow::Result<()> {
+    /// Ends everything, and says how to go on. Whether everything of the session is saved.
+    pub(crate) async fn end(self) -> anyhow::Result<bool> {
         let session = self.agent.agent().session().id().clone();
         self.agent.dispose().await;
         self.harness.shutdown().await.context("the harness did not end quietly")?;
-        self.terminal.explain(&format!("session {session}; go on with `linn run --resume {session} \"<prompt>\"`"));
-        Ok(())
+        let is_saved = !self.unsaved.load(Ordering::Relaxed);
+        if is_saved {
+            let how = format!("session {session}; go on with `linn run --resume {session} \"<prompt>\"`");
+            self.desk.terminal.explain(&how);
+        } else {
+            self.desk.terminal.warn(&format!("session {session} is not saved as a whole"));
+        }
+        Ok(is_saved)
     }
 }
 
@@ -96,25 +136,23 @@ fn terminal(is_json: bool) -> Arc<Terminal> {
 }
 
 /// The builder, and the model that is asked.
-fn builder(
-    arguments: &ConversationArguments,
-    terminal: &Arc<Terminal>,
-) -> anyhow::Result<(HarnessBuilder, AgentOptions)> {
+fn builder(arguments: &ConversationArguments, desk: &Desk) -> anyhow::Result<(HarnessBuilder, AgentOptions)> {
     let config = arguments.settings.load()?;
-    warn_of_problems(&config, terminal);
+    warn_of_problems(&config, &desk.terminal);
+    refuse_what_protects_less(&config)?;
     let absolute = |it: &Path| std::path::absolute(it).map(|it| it.to_string_lossy().into_owned());
     let record = arguments.record.as_deref().map(absolute).transpose().context("the recording has no name")?;
     let folder = absolute(Path::new(".")).context("the current folder cannot be told")?;
     let workspace = config.workspace();
     let workspace = workspace.canonicalize().with_context(|| format!("no workspace at {}", workspace.display()))?;
-    let model = config.get(&keys::MODEL).context(NO_MODEL)?;
+    let model = chosen_model(&config)?.context(NO_MODEL)?;
     let options = AgentOptions { model: Some(model), ..AgentOptions::default() };
     let builder = Harness::builder()
         .workspace(workspace)
         .sessions(sessions::folder(arguments.sessions.clone())?)
         .config(config)
         .plugin::<ReplayPlugin>(ReplayConfig { folder, record, ..ReplayConfig::default() })
-        .plugin::<Ask>(terminal.clone());
+        .plugin::<Ask>(desk.clone());
     Ok((builder, options))
 }
 

@@ -6,7 +6,9 @@ use linn::bridge::{BridgeConfig, BridgePlugin, stdio};
 use linn::config::{Config, Sources, keys};
 use linn::plugins::session_store::{SessionStoreConfig, SessionStorePlugin};
 
+use crate::cli::loaded::chosen_model;
 use crate::cli::sessions;
+use crate::cli::signals::{Signals, interrupt};
 
 /// Serves one front end until its commands end, it reads no more, or a signal comes. `flags` are those of existing
 /// clients, and `--set` and its like.
@@ -21,7 +23,10 @@ pub(crate) async fn serve(flags: Vec<String>) -> anyhow::Result<()> {
     let (input, output) = stdio().context("standard input and output cannot be served")?;
     let mut bridge = BridgeConfig::new(input, output, &workspace);
     bridge.session = config.get(&keys::SESSION_FILE);
-    bridge.model = config.get(&keys::MODEL);
+    bridge.model = chosen_model(&config).unwrap_or_else(|error| {
+        tracing::warn!("{error}");
+        None
+    });
     bridge.version = env!("CARGO_PKG_VERSION").to_owned();
     let handle = bridge.handle();
     let folder = sessions::default_folder()?;
@@ -38,45 +43,9 @@ pub(crate) async fn serve(flags: Vec<String>) -> anyhow::Result<()> {
     let mut signals = Signals::new().context("signals cannot be listened to")?;
     tokio::select! {
         () = handle.ended() => {}
-        () = signals.any() => {
-            handle.stop();
-            handle.ended().await;
-        }
+        () = signals.end() => handle.stop(),
+        () = interrupt() => handle.stop(),
     }
+    handle.ended().await;
     harness.shutdown().await.context("the harness did not end quietly")
-}
-
-/// The signals that end the program.
-#[cfg(unix)]
-struct Signals(Vec<tokio::signal::unix::Signal>);
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
-        kinds.into_iter().map(signal).collect::<Result<_, _>>().map(Self)
-    }
-
-    async fn any(&mut self) {
-        let waiting = self.0.iter_mut().map(|it| Box::pin(it.recv()));
-        futures_util::future::select_all(waiting).await;
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self)
-    }
-
-    async fn any(&mut self) {
-        // Without the handler there is nothing to wait for.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }

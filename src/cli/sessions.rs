@@ -26,6 +26,19 @@ pub(crate) fn default_folder() -> anyhow::Result<PathBuf> {
     Ok(home.join(".local/share/linn/sessions"))
 }
 
+/// The folder that a kept session works in, if it has one.
+///
+/// # Errors
+///
+/// There is no such session, or the sessions cannot be listed.
+pub(crate) async fn workspace_of(session: &str, chosen: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
+    let harness = Harness::builder().sessions(folder(chosen)?).build().await?;
+    let kept = harness.context().require::<dyn SessionPersistence>()?.list().await;
+    harness.shutdown().await.context("the harness did not end quietly")?;
+    let found = kept?.into_iter().find(|it| it.id.as_str() == session);
+    Ok(found.and_then(|it| it.cwd).map(PathBuf::from))
+}
+
 /// Whether files can be made in a folder.
 pub(crate) fn can_write(folder: &Path) -> anyhow::Result<()> {
     tempfile::tempfile_in(folder).map(drop).with_context(|| format!("cannot write in {}", folder.display()))

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use linn::bus::{BusError, Context};
-use linn::services::events::{ApprovalRequest, SessionEvent};
+use linn::services::events::{AgentError, ApprovalRequest, SessionEvent, SessionUnsaved};
 use linn::services::ids::CallId;
 use linn::services::model::{MessageSource, StreamChunk, text_of};
 use linn::services::session::{Fact, RewindCause, TurnEndReason};
@@ -64,6 +64,8 @@ impl Terminal {
 
     /// Shows every session of the harness from now on.
     pub(crate) fn follow(self: &Arc<Self>, ctx: &Context) -> Result<(), BusError> {
+        ctx.on_with(self, Self::unsaved)?;
+        ctx.on_with(self, Self::failed)?;
         ctx.on_with(self, Self::record).map(drop)
     }
 
@@ -100,14 +102,33 @@ impl Terminal {
         self.write(|out| out.line(&[(YELLOW, line)]));
     }
 
-    /// What a call that is asked about would do.
+    /// Shows a call that is asked about: all of what it would run with, and all of what it would change.
     pub(crate) fn asked(&self, request: &ApprovalRequest) {
-        let diff = request.preview.as_ref().and_then(|it| it.diff.as_ref());
-        if let Some(diff) = diff {
-            self.write(|out| {
+        self.write(|out| {
+            out.line(&[(YELLOW, "? may "), (BOLD, request.tool_name.as_str()), (YELLOW, " run with")])?;
+            let arguments = request.arguments.as_deref().map(whole).unwrap_or_default();
+            arguments.lines().try_for_each(|line| out.line(&[(YELLOW, "  │ "), (BOLD, line)]))?;
+            if let Some(reason) = &request.reason {
+                out.line(&[(DIM, "  "), (DIM, reason)])?;
+            }
+            if let Some(diff) = request.preview.as_ref().and_then(|it| it.diff.as_ref()) {
                 out.previewed.extend(request.call_id.clone());
-                out.diff(diff)
-            });
+                out.diff(diff, usize::MAX)?;
+            }
+            out.line(&[(BOLD, "  [y]es, [n]o, [a]lways this tool in this session:")])
+        });
+    }
+
+    /// Records that are in memory alone.
+    fn unsaved(&self, event: &SessionUnsaved) {
+        let text = format!("✗ the session is not saved ({} records): {}", event.n_records, event.why);
+        self.write(|out| out.line(&[(RED, &text)]));
+    }
+
+    fn failed(&self, event: &AgentError) {
+        // What fails in a turn is told by its end.
+        if event.step == 0 {
+            self.write(|out| out.line(&[(RED, "✗ "), (RED, &event.message)]));
         }
     }
 
@@ -150,10 +171,10 @@ impl Out {
         write!(self.writer, "{style}{text}{style:#}")
     }
 
-    fn diff(&mut self, diff: &str) -> io::Result<()> {
+    fn diff(&mut self, diff: &str, most: usize) -> io::Result<()> {
         self.break_line()?;
         for (n, line) in diff.lines().enumerate() {
-            if n == DIFF_LINES {
+            if n == most {
                 return self.line(&[(DIM, &format!("    … {} more lines", diff.lines().count() - n))]);
             }
             let style = match line.as_bytes().first() {
@@ -243,16 +264,31 @@ impl Out {
             self.line(&[(style, if n == 0 { mark } else { "    " }), (style, line)])?;
         }
         match meta.and_then(|it| it.get("diff")).and_then(Value::as_str) {
-            Some(diff) => self.diff(diff),
+            Some(diff) => self.diff(diff, DIFF_LINES),
             None => Ok(()),
         }
     }
 }
 
-/// The text without what a terminal would obey.
+/// The text without what a terminal would obey, and without what turns the direction of writing around.
 fn plain(text: &str) -> String {
     let clean = anstream::adapter::strip_str(text).to_string();
-    clean.chars().filter(|it| !it.is_control() || matches!(it, '\n' | '\t')).collect()
+    let turns = |it: char| matches!(it, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    clean.chars().filter(|it| (!it.is_control() || matches!(it, '\n' | '\t')) && !turns(*it)).collect()
+}
+
+/// The arguments of a call in full: one a paragraph, texts as they are.
+fn whole(arguments: &Value) -> String {
+    let Value::Object(map) = arguments else { return format!("{arguments:#}") };
+    let one = |(key, value): (&String, &Value)| {
+        let key = first_line(key);
+        match value {
+            Value::String(text) if text.contains('\n') => format!("{key}:\n{text}"),
+            Value::String(text) => format!("{key}: {text}"),
+            other => format!("{key}: {other:#}"),
+        }
+    };
+    map.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 fn first_line(text: &str) -> &str {
@@ -264,7 +300,7 @@ fn brief(arguments: &str) -> String {
     let shown = match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(map)) => {
             let one = |(key, value): (&String, &Value)| match value {
-                Value::String(text) => format!("{key}={}", short(first_line(text))),
+                Value::String(text) => format!("{}={}", first_line(key), short(first_line(text))),
                 other => format!("{key}={}", short(&other.to_string())),
             };
             let mut parts: Vec<String> = map.iter().map(one).collect();
@@ -287,7 +323,7 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, plain};
+    use super::{brief, plain, whole};
 
     #[test]
     fn r121_what_a_terminal_would_obey_is_not_shown_to_it() {
@@ -301,5 +337,21 @@ mod tests {
         assert!(shown.starts_with(" ") && !shown.contains('\n') && shown.contains("path=a.txt"), "{shown}");
         assert!(shown.contains("text=one") && shown.contains(&format!("{}…", "x".repeat(60))), "{shown}");
         assert_eq!(brief("not json"), " not json");
+    }
+
+    #[test]
+    fn what_is_asked_about_is_shown_whole() {
+        let long = "x".repeat(1000);
+        let arguments =
+            serde_json::json!({ "command": "ls\necho hidden", "long": long, "n": 1, "forged\n  ? key": "v" });
+        let shown = whole(&arguments);
+        for part in ["command:\nls\necho hidden", &long, "n: 1", "forged: v"] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+    }
+
+    #[test]
+    fn what_turns_the_direction_of_writing_is_not_shown() {
+        assert_eq!(plain("a\u{202e}b\u{2066}c"), "abc");
     }
 }

@@ -45,6 +45,11 @@ impl Notes {
             Fact::ApprovalDecided(it) if it.outcome != ApprovalOutcome::AllowedOnce => {
                 *self.was_denied.lock().unwrap_or_else(PoisonError::into_inner) = true;
             }
+            // Each turn speaks for itself.
+            Fact::TurnStart(_) => {
+                *self.was_denied.lock().unwrap_or_else(PoisonError::into_inner) = false;
+                *self.end.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
             Fact::TurnEnd(it) => *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(it.reason.clone()),
             _ => {}
         }

@@ -15,15 +15,22 @@ pub struct LoopConfig {
     /// How long a tool call that was aborted may take to say how it ended, in milliseconds, before it is left behind and
     /// answered for. By default 1000.
     pub abort_grace_ms: u64,
+    /// How long writing the session down may take after a turn, in milliseconds, before the loop goes on without it and
+    /// tells so. By default 30000.
+    pub flush_limit_ms: u64,
 }
 
 impl Default for LoopConfig {
     fn default() -> Self {
-        Self { max_forced_continues: 5, abort_grace_ms: 1000 }
+        Self { max_forced_continues: 5, abort_grace_ms: 1000, flush_limit_ms: 30_000 }
     }
 }
 
 impl LoopConfig {
+    pub(crate) fn flush_limit(&self) -> Duration {
+        Duration::from_millis(self.flush_limit_ms)
+    }
+
     pub(crate) fn abort_grace(&self) -> Duration {
         Duration::from_millis(self.abort_grace_ms)
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::{Either, select};
 use linn_bus::BoxFuture;
 use linn_services::agent::{Agent, AgentDriver, AgentStatus, AgentsError, Prompt, WeakAgent};
 use linn_services::events::{AgentError, AgentQueued, AgentStatusChanged};
@@ -62,12 +63,18 @@ impl Driver {
         self.seams.ctx.emit(&AgentQueued { agent, content, source, is_steering });
     }
 
-    /// Has the session written down. What fails is told; the turn stands.
+    /// Has the session written down. What fails is told, and so is what takes too long; the turn stands.
     pub(crate) async fn flush(&self, agent: &Agent, turn: u32) {
         self.inbox.forget_unflushed();
-        let flushed = match self.seams.sessions().await {
-            Ok(sessions) => sessions.flush(agent.session()).await.map_err(LoopError::Flush),
-            Err(error) => Err(error),
+        let limit = self.seams.config.flush_limit();
+        let flush = async {
+            let sessions = self.seams.sessions().await?;
+            sessions.flush(agent.session()).await.map_err(LoopError::Flush)
+        };
+        let patience = self.seams.ctx.clock().sleep(limit);
+        let flushed = match select(std::pin::pin!(flush), std::pin::pin!(patience)).await {
+            Either::Left((flushed, _)) => flushed,
+            Either::Right(_) => Err(LoopError::FlushStuck { limit_ms: limit.as_millis() }),
         };
         if let Err(error) = flushed {
             self.tell_error(agent, turn, 0, &error);

@@ -36,6 +36,10 @@ pub(crate) enum LoopError {
     Llm(#[from] LlmError),
     #[error("{0}")]
     Flush(SessionError),
+    #[error(
+        "the session was not written down within {limit_ms} ms, which is `flush_limit_ms`: a listener of `session/flush` hangs"
+    )]
+    FlushStuck { limit_ms: u128 },
     #[error("no `{service}` service is there; mount the plugin that provides it")]
     NoService { service: &'static str },
     #[error("agent \"{0}\" has no model: give it one in its options, or by a listener of `agent/request`")]
@@ -57,6 +61,7 @@ impl LoopError {
             Self::Prompt(error) => error.code(),
             Self::Llm(error) => return error.code.clone(),
             Self::Flush(error) => error.code(),
+            Self::FlushStuck { .. } => "FLUSH_STUCK",
             Self::NoService { .. } => "NO_SERVICE",
             Self::NoModel(_) => "NO_MODEL",
             Self::EmptyAnswer => "EMPTY_RESPONSE",
@@ -73,9 +78,11 @@ impl LoopError {
             Self::Prompt(_) => "PromptError",
             Self::Llm(_) => "LlmError",
             Self::Flush(_) => "SessionError",
-            Self::NoService { .. } | Self::NoModel(_) | Self::EmptyAnswer | Self::ContinuationLimit { .. } => {
-                "LoopError"
-            }
+            Self::FlushStuck { .. }
+            | Self::NoService { .. }
+            | Self::NoModel(_)
+            | Self::EmptyAnswer
+            | Self::ContinuationLimit { .. } => "LoopError",
         };
         self.code().map(|code| ErrorInfo { name: name.to_owned(), code })
     }

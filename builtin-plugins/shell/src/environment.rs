@@ -10,8 +10,25 @@ use std::ffi::OsString;
 use crate::config::EnvironmentConfig;
 
 /// Names of variables that are taken for secrets.
-const SECRETS: &[&str] =
-    &["*_KEY", "*APIKEY", "*_TOKEN", "*_SECRET", "*_SECRETS", "*PASSWORD", "*PASSWD", "*_PASSPHRASE", "*_CREDENTIALS"];
+const SECRETS: &[&str] = &[
+    "*_KEY",
+    "*_KEYS",
+    "*APIKEY",
+    "*APIKEYS",
+    "*TOKEN",
+    "*TOKENS",
+    "*SECRET",
+    "*SECRETS",
+    "*PASSWORD",
+    "*PASSWD",
+    "*_PASS",
+    "*PASSPHRASE",
+    "*CREDENTIALS",
+    "*_PAT",
+    "*_AUTH",
+    "DATABASE_URL",
+    "*_DSN",
+];
 
 /// Names of variables that are the harness's own: commands do not see them, but what they hold is no secret.
 const OWN: &str = "LINN_*";

@@ -1,6 +1,7 @@
 //! `init`: what a front end learns first.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt as _;
 use linn_services::approval::{ApprovalMode, ApprovalModes};
@@ -63,6 +64,7 @@ impl Run for Init {
 impl Bridge {
     async fn greet(self: &Arc<Self>, init: Init) {
         self.say(&Ready { fields: &self.ready_fields() });
+        self.has_greeted.store(true, Ordering::Release);
         self.say_hello(init.protocol_version, init.client.as_ref());
         let recovery = std::mem::take(&mut self.state().recovery);
         if let Some(error) = &recovery.error {

@@ -14,8 +14,9 @@ impl Bridge {
         }
     }
 
+    /// Before the first `ready` nobody has seen others.
     pub(crate) fn models_changed(&self, _: &ProviderModels) {
-        if !self.is_providing.load(Ordering::Acquire) {
+        if self.has_greeted.load(Ordering::Acquire) && !self.is_providing.load(Ordering::Acquire) {
             self.tell_models();
         }
     }

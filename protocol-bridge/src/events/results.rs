@@ -50,7 +50,10 @@ impl Bridge {
         let origin = Origin::Run(&run.id);
         let unknown = Call::new("");
         let call = run.calls.get(&result.call_id).unwrap_or(&unknown);
-        let output = text_of(&result.content);
+        let output = match call.outcome {
+            Some(ApprovalOutcome::Rejected) => format!("tool call '{}' was denied by the user", call.name),
+            _ => text_of(&result.content),
+        };
         let meta = |name: &str| result.meta.as_ref()?.get(name)?.as_str();
         if call.has_planned || (!result.is_error && !call.changes.is_empty()) {
             self.sink.emit(origin, &WorkState { state: &state.work.as_value() });

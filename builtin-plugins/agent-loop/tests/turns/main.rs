@@ -4,6 +4,7 @@
 mod basics;
 mod cancel;
 mod ends;
+mod hangs;
 mod inbox;
 mod lives;
 mod room;

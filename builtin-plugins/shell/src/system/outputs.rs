@@ -52,6 +52,9 @@ impl Outputs {
             None => {
                 let mut builder = tempfile::Builder::new();
                 builder.prefix("linn-output-");
+                // What commands print is nobody else's business.
+                #[cfg(unix)]
+                builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
                 let folder = match &self.below {
                     Some(below) => builder.tempdir_in(below),
                     None => builder.tempdir(),

@@ -1,0 +1,135 @@
+//! Listeners that never come back: a cancel reaches each of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use linn_bus::{Context, Next, listener};
+use linn_bus_test::{Recorder, run};
+use linn_plugin_agent_loop::LoopConfig;
+use linn_services::agent::ContinuationStop;
+use linn_services::events::{
+    AgentError, AgentOverlay, AgentPreStep, AgentPromptSubmit, AgentRequest, AgentSessionPrefix, AgentStepResult,
+    AgentTurnContinuation, AgentTurnStop, LlmStream, SessionFlush, SystemPromptAssemble,
+};
+use linn_services::session::{Fact, TurnEndReason};
+use linn_services_test::Reply;
+use tokio::sync::Notify;
+
+use crate::support::{World, say};
+
+/// Counts those who wait in it.
+#[derive(Default)]
+struct Hole {
+    n_waiting: AtomicU32,
+    reached: Notify,
+}
+
+struct Waiting<'a>(&'a Hole);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.n_waiting.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Hole {
+    async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
+    async fn wait(&self) {
+        self.n_waiting.fetch_add(1, SeqCst);
+        self.reached.notify_one();
+        let _waiting = Waiting(self);
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Registers a listener that waits in the hole.
+type Hang = fn(&Context, Arc<Hole>);
+
+macro_rules! hangs {
+    (waterfall $event:ty) => {
+        |ctx, hole| {
+            let waiting = listener!(async move |_: &$event, next: Next<'_, $event>| {
+                hole.wait().await;
+                next.run().await
+            });
+            ctx.on(waiting).unwrap();
+        }
+    };
+    (told $event:ty) => {
+        |ctx, hole| drop(ctx.on(listener!(async move |_: &$event| hole.wait().await)).unwrap())
+    };
+}
+
+const PLACES: [(&str, Hang); 10] = [
+    ("prompt-submit", hangs!(waterfall AgentPromptSubmit)),
+    ("assemble", hangs!(waterfall SystemPromptAssemble)),
+    ("session-prefix", hangs!(waterfall AgentSessionPrefix)),
+    ("pre-step", hangs!(told AgentPreStep)),
+    ("request", hangs!(waterfall AgentRequest)),
+    ("overlay", hangs!(told AgentOverlay)),
+    ("llm-stream", hangs!(waterfall LlmStream)),
+    ("step-result", hangs!(waterfall AgentStepResult)),
+    ("continuation", hangs!(waterfall AgentTurnContinuation)),
+    ("turn-stop", |ctx, hole| {
+        let waiting = listener!(async move |_: &AgentTurnStop| -> Option<ContinuationStop> {
+            hole.wait().await;
+            None
+        });
+        ctx.on(waiting).unwrap();
+    }),
+];
+
+#[test]
+fn lp_39_a_cancel_reaches_a_listener_that_never_comes_back_wherever_it_waits() {
+    for (place, hang) in PLACES {
+        run(async move |root| {
+            let world = World::new(root, [Reply::text("one"), Reply::text("two")]).await;
+            let agent = world.agent().await;
+            let hole = Arc::new(Hole::default());
+            let scope = world.root.scope().unwrap();
+            hang(scope.context(), hole.clone());
+            agent.send("hi").unwrap();
+            hole.reached().await;
+            let before = world.root.clock().monotonic();
+            agent.cancel(Some("enough")).unwrap();
+            agent.when_idle().await;
+            assert_eq!(world.root.clock().monotonic(), before, "{place}: at once");
+            assert_eq!(hole.n_waiting.load(SeqCst), 0, "{place}: dropped");
+            let records = agent.session().records_from(0);
+            let end = records.iter().rev().find_map(|it| match &it.fact {
+                Fact::TurnEnd(end) => Some(end.reason.clone()),
+                _ => None,
+            });
+            assert_eq!(end, Some(TurnEndReason::Aborted { reason: Some("enough".into()) }), "{place}");
+            // The next turn is none the worse for it.
+            scope.dispose().await.unwrap();
+            say(&agent, "again").await;
+            let last = agent.session().records_from(0).last().unwrap().fact.clone();
+            assert!(matches!(last, Fact::TurnEnd(end) if end.reason == TurnEndReason::Completed), "{place}");
+        });
+    }
+}
+
+#[test]
+fn a_flush_that_never_comes_back_is_told_and_the_agent_goes_on() {
+    run(async |root| {
+        let config = LoopConfig { flush_limit_ms: 700, ..LoopConfig::default() };
+        let world = World::with(root, config, [Reply::text("one")]).await;
+        let handle = world.make("a").await;
+        let errors = Recorder::new();
+        errors.note(&world.root, |it: &AgentError| it.error.as_ref().map(|it| it.code.clone())).unwrap();
+        let hole = Arc::new(Hole::default());
+        let waiting = hole.clone();
+        world.root.on(listener!(async move |_: &SessionFlush| waiting.wait().await)).unwrap();
+        let before = world.root.clock().monotonic();
+        say(handle.agent(), "hi").await;
+        assert_eq!(world.root.clock().monotonic() - before, Duration::from_millis(700));
+        assert_eq!(errors.heard::<Option<String>>(), [Some("FLUSH_STUCK".to_owned())]);
+        assert_eq!(hole.n_waiting.load(SeqCst), 0);
+        handle.dispose().await;
+    });
+}
