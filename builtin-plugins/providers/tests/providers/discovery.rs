@@ -228,7 +228,7 @@ fn wp_4_4_an_endpoint_is_looked_at_without_being_kept() {
 }
 
 #[test]
-fn wp_2_1_a_list_that_changes_often_is_looked_at_again_at_the_start() {
+fn wp_8_6_a_list_that_changes_often_is_asked_for_behind_what_is_kept() {
     run(async |root| {
         let folder = tempfile::tempdir().unwrap();
         let net = Net::new([("https://api.code.umans.ai/v1/models/info", json!({ "m": {} }))]);
@@ -244,6 +244,7 @@ fn wp_2_1_a_list_that_changes_often_is_looked_at_again_at_the_start() {
         recorder.listen::<ProviderModels>(&root).unwrap();
         net.put("https://api.code.umans.ai/v1/models/info", Answer::Json(200, json!({ "m": {}, "n": {} })));
         of.update(&root, with_cache()).await;
+        assert!(of.providers.models().unwrap().is_empty(), "they are looked for because somebody asks");
         assert_eq!(recorder.nth::<ProviderModels>(1).await.n_models, 1, "what is kept comes first");
         assert_eq!(recorder.nth::<ProviderModels>(2).await.n_models, 2);
     });
