@@ -1,0 +1,214 @@
+//! Putting plugins in their place, and taking them away.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// Names that are no part of a plugin.
+const LEFT_OUT: &[&str] = &[
+    ".git",
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".runtime",
+    "node_modules",
+    ".DS_Store",
+    ".tox",
+    ".eggs",
+];
+
+/// Names of build products, which are left out where the manifest names nothing in them.
+const BUILT: &[&str] = &["dist", "build"];
+
+/// What an archive may unpack to.
+const MAX_FILES: usize = 10_000;
+
+/// How much an archive may unpack to.
+const MAX_UNPACKED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Why a plugin was not copied or unpacked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CopyProblem {
+    #[error("{what} {}: {source}", path.display())]
+    Io { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("the link {} leads out of the plugin", .0.display())]
+    LinkOut(PathBuf),
+    #[error("invalid zip archive: {0}")]
+    Archive(String),
+    #[error("zip entry '{0}' has an unsafe path")]
+    UnsafePath(String),
+    #[error("the archive unpacks to more than {0}")]
+    TooMuch(String),
+}
+
+fn problem(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CopyProblem {
+    let path = path.to_owned();
+    move |source| CopyProblem::Io { what, path, source }
+}
+
+/// A new folder beside where a plugin shall be, with a name nobody can foresee, readable by this user alone. It goes with
+/// the handle.
+pub(crate) fn staging(root: &Path) -> io::Result<TempDir> {
+    fs::create_dir_all(root)?;
+    tempfile::Builder::new().prefix(".installing-").tempdir_in(root)
+}
+
+/// Copies a plugin without what is no part of it: version control, caches, environments of languages and secrets. `named`
+/// are paths that its manifest names.
+///
+/// Links inside of the plugin stay links; one that leads out of it is an error.
+pub(crate) fn copy_plugin(from: &Path, to: &Path, named: &[String]) -> Result<(), CopyProblem> {
+    let kept: Vec<&str> = BUILT
+        .iter()
+        .copied()
+        .filter(|built| {
+            named.iter().any(|it| {
+                let first = Path::new(it).components().find(|it| *it != Component::CurDir);
+                first.is_some_and(|it| it.as_os_str() == *built)
+            })
+        })
+        .collect();
+    copy_folder(from, to, from, &kept)
+}
+
+fn copy_folder(from: &Path, to: &Path, root: &Path, kept: &[&str]) -> Result<(), CopyProblem> {
+    if !to.exists() {
+        DirBuilder::new().mode(0o755).create(to).map_err(problem("cannot make", to))?;
+    }
+    for entry in fs::read_dir(from).map_err(problem("cannot read", from))? {
+        let entry = entry.map_err(problem("cannot read", from))?;
+        let (source, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if is_left_out(&name, kept) {
+            continue;
+        }
+        let target = to.join(entry.file_name());
+        let metadata = fs::symlink_metadata(&source).map_err(problem("cannot look at", &source))?;
+        if metadata.is_symlink() {
+            copy_link(&source, &target, root)?;
+        } else if metadata.is_dir() {
+            copy_folder(&source, &target, root, kept)?;
+        } else if metadata.is_file() {
+            let mut from = File::open(&source).map_err(problem("cannot open", &source))?;
+            let mode = mode_of(metadata.permissions().mode());
+            let mut file = new_file(&target, mode).map_err(problem("cannot make", &target))?;
+            io::copy(&mut from, &mut file).map_err(problem("cannot write", &target))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_left_out(name: &str, kept: &[&str]) -> bool {
+    let is_secret = name == ".env" || (name.starts_with(".env.") && name != ".env.example");
+    is_secret || LEFT_OUT.contains(&name) || (BUILT.contains(&name) && !kept.contains(&name))
+}
+
+fn copy_link(source: &Path, target: &Path, root: &Path) -> Result<(), CopyProblem> {
+    let to = fs::read_link(source).map_err(problem("cannot read", source))?;
+    let real_root = fs::canonicalize(root).map_err(problem("cannot look at", root))?;
+    // A link that leads nowhere now may lead anywhere later.
+    let is_inside = to.is_relative() && fs::canonicalize(source).is_ok_and(|it| it.starts_with(&real_root));
+    if !is_inside {
+        return Err(CopyProblem::LinkOut(source.to_owned()));
+    }
+    symlink(&to, target).map_err(problem("cannot make", target))
+}
+
+/// What is left of permissions: no setuid, no setgid, nobody but the owner writes.
+fn mode_of(mode: u32) -> u32 {
+    if mode & 0o111 == 0 { 0o644 } else { 0o755 }
+}
+
+fn new_file(path: &Path, mode: u32) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    Ok(file)
+}
+
+/// The bytes of an archive.
+pub(crate) trait Archive: Read + Seek {}
+impl<T: Read + Seek> Archive for T {}
+
+/// Unpacks an archive into a new folder. What leads out of it, and what is a link, is refused, and so is too much.
+pub(crate) fn unpack(archive: impl Archive, into: &Path) -> Result<(), CopyProblem> {
+    let invalid = |error: zip::result::ZipError| CopyProblem::Archive(error.to_string());
+    let mut archive = zip::ZipArchive::new(archive).map_err(invalid)?;
+    if archive.len() > MAX_FILES {
+        return Err(CopyProblem::TooMuch(format!("{MAX_FILES} files")));
+    }
+    let mut left = MAX_UNPACKED_BYTES;
+    for at in 0..archive.len() {
+        let mut entry = archive.by_index(at).map_err(invalid)?;
+        let name = entry.name().map_err(invalid)?.into_owned();
+        let unsafe_path = || CopyProblem::UnsafePath(name.clone());
+        let path = safe_path(&name).ok_or_else(unsafe_path)?;
+        let target = into.join(path);
+        if entry.is_dir() {
+            fs::create_dir_all(&target).map_err(problem("cannot make", &target))?;
+            continue;
+        }
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(problem("cannot make", parent))?;
+        }
+        // A link becomes a plain file that holds where it would lead.
+        let mode = if entry.is_symlink() { 0o644 } else { mode_of(entry.unix_mode().unwrap_or(0o644)) };
+        let mut file = new_file(&target, mode).map_err(problem("cannot make", &target))?;
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            // The sizes that the archive tells are not believed; what comes out is counted.
+            let n = entry.read(&mut buffer).map_err(|it| CopyProblem::Archive(it.to_string()))?;
+            if n == 0 {
+                break;
+            }
+            left = left
+                .checked_sub(n as u64)
+                .ok_or_else(|| CopyProblem::TooMuch(format!("{} MiB", MAX_UNPACKED_BYTES / 1024 / 1024)))?;
+            file.write_all(&buffer[..n]).map_err(problem("cannot write", &target))?;
+        }
+    }
+    Ok(())
+}
+
+/// The path of an entry, if it stays where it is unpacked on every system.
+fn safe_path(name: &str) -> Option<PathBuf> {
+    let has_drive = name.as_bytes().get(1) == Some(&b':');
+    if name.is_empty() || has_drive || name.contains(['\0', '\\']) {
+        return None;
+    }
+    let path = Path::new(name);
+    path.components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir)).then(|| path.to_owned())
+}
+
+/// Gives the files directly in `hooks`, `tools` and `oauth` that nobody may execute the permission to be.
+pub(crate) fn make_executable(plugin: &Path) -> Result<(), CopyProblem> {
+    for folder in ["hooks", "tools", "oauth"] {
+        let Ok(entries) = fs::read_dir(plugin.join(folder)) else { continue };
+        for path in entries.filter_map(|it| Some(it.ok()?.path())) {
+            let metadata = fs::symlink_metadata(&path).map_err(problem("cannot look at", &path))?;
+            if metadata.is_file() && metadata.permissions().mode() & 0o111 == 0 {
+                fs::set_permissions(&path, Permissions::from_mode(0o755)).map_err(problem("cannot change", &path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts a folder in a place that is free.
+pub(crate) fn rename_into(from: &Path, to: &Path) -> io::Result<()> {
+    // `rename` would take the place of an empty folder.
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+    }
+    fs::rename(from, to)
+}
+
+/// Removes a plugin; where it is a link, the link alone.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_symlink() { fs::remove_file(path) } else { fs::remove_dir_all(path) }
+}

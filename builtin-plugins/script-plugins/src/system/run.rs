@@ -1,0 +1,206 @@
+//! One script from its start to its end.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{Either, FusedFuture, join3, select};
+use linn_bus::{BoxFuture, Clock};
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::system::group::Group;
+
+/// How much is read at once.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// How long outputs that something left behind holds open are read after the script has exited.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// What to run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<PathBuf>,
+    pub(crate) cwd: PathBuf,
+    /// All of its environment; the mark is added.
+    pub(crate) environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    pub(crate) stdin: Vec<u8>,
+    /// Wall time from the start to the last byte.
+    pub(crate) timeout: Duration,
+    /// How much each of its outputs may be.
+    pub(crate) limit_bytes: usize,
+    pub(crate) signal: CancellationToken,
+    /// Unique among all scripts that run on this machine.
+    pub(crate) mark: String,
+}
+
+/// The variable that marks what a script started.
+pub(crate) const MARK: &str = "LINN_CALL";
+
+/// What came of a script that exited by itself.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: Option<ExitStatus>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(crate) enum NotRan {
+    /// It could not be started.
+    Start(io::Error),
+    /// It reached its time limit.
+    TimedOut,
+    /// It wrote more than is taken; the name of the output.
+    TooMuch(&'static str),
+    /// Its signal ended it.
+    Cancelled,
+}
+
+/// Runs a script to its end, its time limit or its signal. Whatever came of it, all it started is gone when this returns.
+///
+/// Dropping the future kills all of it at once.
+pub(crate) async fn run(clock: &Arc<dyn Clock>, runtime: &Handle, run: Run) -> Result<Ran, NotRan> {
+    if run.signal.is_cancelled() {
+        return Err(NotRan::Cancelled);
+    }
+    if run.timeout.is_zero() {
+        return Err(NotRan::TimedOut);
+    }
+    let mut deadline = clock.sleep(run.timeout);
+    let (mut group, pipes) = start(runtime, &run).map_err(NotRan::Start)?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let outcome = {
+        let read_stdout = read(&pipes.stdout, &mut stdout, run.limit_bytes);
+        let read_stderr = read(&pipes.stderr, &mut stderr, run.limit_bytes);
+        let streams = join3(read_stdout, read_stderr, write(pipes.stdin, &run.stdin));
+        let mut streams = pin!(streams.fuse());
+        let first = until_exit(&mut group, streams.as_mut(), &mut deadline, &run.signal).await;
+        match first {
+            // What it wrote is in the pipes already; what it left behind may hold them open for ever.
+            Ok(None) => {
+                let rest = select(streams.as_mut(), select(clock.sleep(DRAIN), deadline));
+                match rest.await {
+                    Either::Left((ends, _)) => overflow(ends.0, ends.1),
+                    Either::Right(_) => Ok(()),
+                }
+            }
+            Ok(Some((stdout, stderr))) => overflow(stdout, stderr),
+            Err(why) => Err(why),
+        }
+    };
+    let status = group.end(&**clock).await;
+    outcome.map(|()| Ran { status, stdout, stderr })
+}
+
+/// What reading an output came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadTo {
+    End,
+    Limit,
+}
+
+fn overflow(stdout: ReadTo, stderr: ReadTo) -> Result<(), NotRan> {
+    match (stdout, stderr) {
+        (ReadTo::Limit, _) => Err(NotRan::TooMuch("stdout")),
+        (_, ReadTo::Limit) => Err(NotRan::TooMuch("stderr")),
+        (ReadTo::End, ReadTo::End) => Ok(()),
+    }
+}
+
+/// Lets the streams flow until the script exits, whatever comes first of that, its limits and its signal. Gives how the
+/// streams ended, if they did.
+async fn until_exit<F>(
+    group: &mut Group,
+    mut streams: Pin<&mut F>,
+    deadline: &mut BoxFuture<'static, ()>,
+    signal: &CancellationToken,
+) -> Result<Option<(ReadTo, ReadTo)>, NotRan>
+where
+    F: Future<Output = (ReadTo, ReadTo, ())> + FusedFuture,
+{
+    let mut exited = pin!(group.exited());
+    let mut cancelled = pin!(signal.cancelled());
+    let mut ends = None;
+    poll_fn(|cx| {
+        if !streams.is_terminated()
+            && let Poll::Ready((stdout, stderr, ())) = streams.as_mut().poll(cx)
+        {
+            ends = Some((stdout, stderr));
+            if let Err(too_much) = overflow(stdout, stderr) {
+                return Poll::Ready(Err(too_much));
+            }
+        }
+        if exited.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(ends));
+        }
+        if cancelled.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(NotRan::Cancelled));
+        }
+        deadline.as_mut().poll(cx).map(|()| Err(NotRan::TimedOut))
+    })
+    .await
+}
+
+/// The ends of a script's pipes that are ours.
+struct Pipes {
+    stdin: Sender,
+    stdout: Receiver,
+    stderr: Receiver,
+}
+
+fn start(runtime: &Handle, run: &Run) -> io::Result<(Group, Pipes)> {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam through which scripts are started")]
+    let mut command = Command::new(&run.program);
+    command.args(&run.arguments).current_dir(&run.cwd).env_clear();
+    command.envs(run.environment.iter().map(|(name, value)| (name, value))).env(MARK, &run.mark);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let _entered = runtime.enter();
+    let mut group = Group::start(command, run.mark.clone())?;
+    let missing = || io::Error::other("a pipe is missing");
+    let (stdin, stdout, stderr) = group.pipes();
+    // A group that is dropped here is killed.
+    Ok((
+        group,
+        Pipes {
+            stdin: Sender::from_owned_fd(OwnedFd::from(stdin.ok_or_else(missing)?))?,
+            stdout: Receiver::from_owned_fd(OwnedFd::from(stdout.ok_or_else(missing)?))?,
+            stderr: Receiver::from_owned_fd(OwnedFd::from(stderr.ok_or_else(missing)?))?,
+        },
+    ))
+}
+
+/// Reads an output to its end, or until it is more than the limit.
+async fn read(from: &Receiver, into: &mut Vec<u8>, limit_bytes: usize) -> ReadTo {
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        if from.readable().await.is_err() {
+            return ReadTo::End;
+        }
+        match from.try_read(&mut buffer) {
+            Ok(0) => return ReadTo::End,
+            Ok(n) if into.len() + n > limit_bytes => return ReadTo::Limit,
+            Ok(n) => into.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // A pipe that cannot be read has no more to say.
+            Err(_) => return ReadTo::End,
+        }
+    }
+}
+
+/// Writes the input and closes it.
+async fn write(mut into: Sender, input: &[u8]) {
+    // A script may close its input before it has read all of it.
+    drop(into.write_all(input).await);
+}
