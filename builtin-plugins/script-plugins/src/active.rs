@@ -121,13 +121,18 @@ impl Plugin for ScriptPlugin {
     async fn start(ctx: &Context, active: Arc<Active>, (): ()) -> Result<(), Fault> {
         let name = active.name().to_owned();
         let scripts = ctx.mount_with(&name, &active, run_scripts)?;
+        let mut others = Vec::new();
         if !active.manifest.tools.is_empty() || !active.manifest.disable_tools.is_empty() {
-            ctx.mount_with(&name, &active, bring_tools)?;
+            others.push(ctx.mount_with(&name, &active, bring_tools)?);
         }
         if !active.manifest.commands.is_empty() {
-            ctx.mount_with(&name, &active, bring_commands)?;
+            others.push(ctx.mount_with(&name, &active, bring_commands)?);
         }
         scripts.running().await?;
+        for it in others {
+            // A registry that is not there is waited for by what would register with it, not by the plugin.
+            it.settled().await?;
+        }
         Ok(())
     }
 }

@@ -73,7 +73,17 @@ impl World {
     ) -> Done<()> {
         self.skipped = scan.skipped;
         self.failures = scan.failures;
-        let gone: Vec<String> = self.plugins.keys().filter(|it| !scan.loaded.contains_key(*it)).cloned().collect();
+        // What is there still, and wrong now, runs on as it was: a gate does not open because of a slip of the pen.
+        let is_broken = |it: &Known| {
+            let path = it.loaded.found_at.display().to_string();
+            self.failures.iter().any(|it| it.path == path)
+        };
+        let gone: Vec<String> = self
+            .plugins
+            .iter()
+            .filter(|(name, known)| !scan.loaded.contains_key(*name) && !is_broken(known))
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in gone {
             if let Some(known) = self.plugins.remove(&name) {
                 stop(fleet, known.running).await;
@@ -120,12 +130,8 @@ impl World {
                 self.spread(fleet).await?;
             }
             let place = self.free_place(name).unwrap_or(APART);
-            if let Some(known) = self.plugins.get_mut(name) {
-                known.start(fleet, place)?;
-            }
-        }
-        for name in &names {
             let Some(known) = self.plugins.get_mut(name) else { continue };
+            known.start(fleet, place)?;
             let Some(running) = &known.running else { continue };
             if let Err(error) = running.mounted.running().await {
                 let (path, reason) = (known.loaded.folder.display().to_string(), format!("{error:#}"));

@@ -1,0 +1,181 @@
+//! Hooks that tell of sessions and turns.
+
+use std::sync::Arc;
+
+use linn_services::agent::Agent;
+use linn_services::compaction::{CompactTrigger, ContextBudget};
+use linn_services::events::{AgentPreStep, CompactionStart};
+use linn_services::model::{ContentBlock, MessageSource, TokenUsage};
+use linn_services::session::{
+    AssistantMessage, RewindCause, SessionRewind, StepEnd, StepStart, TurnEnd, TurnEndReason, TurnStart, TurnTrigger,
+    UserMessage,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{World, keeps, kept, run, until};
+
+async fn pre_step(world: &World, agent: &Agent, turn: u32, step: u32) {
+    let event = AgentPreStep {
+        agent: agent.clone(),
+        turn,
+        step,
+        full_system_prompt: "".into(),
+        session_prefix: Arc::default(),
+        signal: CancellationToken::new(),
+    };
+    world.root.serial(&event).await.unwrap();
+}
+
+/// One whole turn, in the log.
+fn turn(agent: &Agent, turn: u32) {
+    let session = agent.session();
+    session.append(TurnStart { turn, trigger: TurnTrigger::Message { source: MessageSource::User } }).unwrap();
+    session.say(UserMessage { content: vec!["hi".into()], source: MessageSource::User }).unwrap();
+    session.append(StepStart { turn, step: 1 }).unwrap();
+    let usage = TokenUsage { input_tokens: 7, output_tokens: 3, cache_read_tokens: Some(2), ..TokenUsage::default() };
+    let content = vec![ContentBlock::text("yes")];
+    session.say(AssistantMessage { turn, step: 1, content, usage: Some(usage) }).unwrap();
+    session.append(StepEnd { turn, step: 1 }).unwrap();
+    session.append(TurnEnd { turn, reason: TurnEndReason::Completed }).unwrap();
+}
+
+/// A plugin that keeps what it is told at these points.
+fn listener(world: &World, name: &str, points: &[&str]) -> std::path::PathBuf {
+    let seen = world.base.join(format!("seen-by-{name}"));
+    let mut plugin = world.plugin(name);
+    for point in points {
+        plugin = plugin.hook_with(point, &keeps(&seen, &json!({ "allow": false })), json!({ "pass_args": true }));
+    }
+    seen
+}
+
+fn points(seen: &std::path::Path) -> Vec<String> {
+    kept(seen).iter().map(|it| it["hook"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn script_7_3_a_session_starts_and_stops_once_and_turns_are_told_in_order() {
+    run(async |world| {
+        let all = ["session_start", "session_stop", "turn_start", "turn_end", "session_shutdown", "pre_compact"];
+        let seen = listener(&world, "p", &all);
+        let running = world.start().await;
+        let handle = world.agent("main").await;
+        let agent = handle.agent();
+        for number in [1, 2] {
+            pre_step(&world, agent, number, 1).await;
+            pre_step(&world, agent, number, 2).await;
+            turn(agent, number);
+        }
+        let trigger = CompactTrigger::Manual;
+        let event = CompactionStart { agent: agent.clone(), trigger, tokens: 1, budget: ContextBudget::default() };
+        world.root.emit(&event);
+        until(&world.root, || kept(&seen).len() == 6).await;
+        running.admin.shut_down().await.unwrap();
+        running.admin.shut_down().await.unwrap();
+        let expected = [
+            "session_start",
+            "turn_start",
+            "turn_end",
+            "turn_start",
+            "turn_end",
+            "pre_compact",
+            "session_stop",
+            "session_shutdown",
+        ];
+        assert_eq!(points(&seen), expected);
+        handle.dispose().await;
+        assert_eq!(kept(&seen).len(), 8, "the end was told already");
+        let stop = &kept(&seen)[6]["args"];
+        let session = json!({ "turns": 2, "tokens_in": 18, "tokens_out": 6, "cached_tokens": 4, "model": "" });
+        assert_eq!(stop["session"], session);
+        assert_eq!((&stop["turn"]["tokens_in"], &stop["turn"]["tokens_out"]), (&json!(9), &json!(3)));
+        assert_eq!(stop["human_corrections"], json!({ "undo_count": 0 }));
+        assert!(kept(&seen)[7].get("args").is_none() && kept(&seen)[7]["session_id"] == "");
+    });
+}
+
+#[test]
+fn script_7_3_a_reset_and_the_end_of_an_agent_end_a_session() {
+    run(async |world| {
+        let seen = listener(&world, "p", &["session_start", "session_stop"]);
+        let _running = world.start().await;
+        let handle = world.agent("main").await;
+        turn(handle.agent(), 1);
+        handle.agent().session().append(SessionRewind { to: 0, cause: RewindCause::Reset }).unwrap();
+        until(&world.root, || kept(&seen).len() == 3).await;
+        handle.dispose().await;
+        until(&world.root, || kept(&seen).len() == 4).await;
+        assert_eq!(points(&seen), ["session_start", "session_stop", "session_start", "session_stop"]);
+    });
+}
+
+#[test]
+fn script_7_3_the_end_is_told_when_the_plugin_goes_without_having_been_told() {
+    run(async |world| {
+        let first = listener(&world, "a", &["session_stop", "session_shutdown"]);
+        let running = world.start().await;
+        let _agent = world.agent("main").await;
+        // One that comes later hears of it as well.
+        let later = listener(&world, "b", &["session_shutdown"]);
+        running.admin.reload().await.unwrap();
+        running.fiber.dispose().await.unwrap();
+        assert_eq!(points(&first), ["session_stop", "session_shutdown"]);
+        assert_eq!(points(&later), ["session_shutdown"]);
+    });
+}
+
+#[test]
+fn script_6_3_an_advisory_hook_that_fails_is_told_and_holds_up_nothing() {
+    run(async |world| {
+        world.plugin("p").hook("turn_start", "echo broken >&2; exit 1");
+        let _running = world.start().await;
+        let agent = world.agent("main").await;
+        pre_step(&world, agent.agent(), 1, 1).await;
+        let expected = "warning [p] hook 'turn_start' exited with exit status: 1: broken; it is passed over";
+        assert_eq!(world.told(), [expected]);
+    });
+}
+
+#[test]
+fn hooks_of_independent_plugins_run_side_by_side() {
+    run(async |world| {
+        // Each waits for the other: one after the other they would never end.
+        let (a, b) = (world.base.join("a"), world.base.join("b"));
+        let meets = |own: &std::path::Path, other: &std::path::Path| {
+            let (own, other) = (own.display(), other.display());
+            format!("touch '{own}'; until [ -e '{other}' ]; do sleep 0.01; done; echo '{{\"allow\":true}}'")
+        };
+        for point in ["turn_start", "pre_agent_start"] {
+            world.plugin("a").hook(point, &meets(&a, &b));
+            world.plugin("b").hook(point, &meets(&b, &a));
+        }
+        let _running = world.start().await;
+        let agent = world.agent("main").await;
+        pre_step(&world, agent.agent(), 1, 1).await;
+        assert!(world.told().is_empty());
+    });
+}
+
+#[test]
+fn script_5_a_subagent_is_no_session_of_a_human() {
+    run(async |world| {
+        use linn_services::agent::{AgentOptions, Agents, CreateAgent};
+        let seen = listener(&world, "p", &["session_start", "turn_start", "session_stop"]);
+        let running = world.start().await;
+        let main = world.agent("main").await;
+        let agents = world.root.get::<dyn Agents>().unwrap();
+        let options = AgentOptions { subagent_depth: Some(1), ..AgentOptions::default() };
+        let create = CreateAgent { cwd: Some("/".to_owned()), options, ..CreateAgent::new("child", "child") };
+        let child = agents.create(&world.root, create).await.unwrap();
+        pre_step(&world, child.agent(), 1, 1).await;
+        child.dispose().await;
+        running.admin.shut_down().await.unwrap();
+        let sessions: Vec<_> = kept(&seen).iter().map(|it| it["session_id"].clone()).collect();
+        assert_eq!(
+            (points(&seen), sessions),
+            (vec!["session_start".into(), "session_stop".into()], vec![json!("main"); 2])
+        );
+        drop(main);
+    });
+}

@@ -1,0 +1,131 @@
+//! Hooks that look at results.
+
+use linn_services::model::ContentBlock;
+use linn_services::tools::{PreToolDecision, Tool, ToolFailure, ToolOutput};
+use serde_json::{Map, Value, json};
+
+use crate::support::{answers, keeps, kept, run, text};
+
+#[test]
+fn script_20_15_every_post_hook_is_given_the_result() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        for point in ["post_bash", "post_tool"] {
+            world.plugin(point).hook(point, &keeps(&seen, &json!({ "allow": false })));
+        }
+        let body = async |_: Map<String, Value>, _| {
+            let output = ToolOutput::from("out").with_meta(json!({ "diff": "-a\n+b", "other": 1 }));
+            Ok::<_, ToolFailure>(output)
+        };
+        world.tools.register(&world.root, Tool::new("bash", "", body)).unwrap();
+        let _running = world.start().await;
+        let result = world.call("bash", json!({})).await;
+        assert_eq!(
+            (text(&result).as_str(), result.is_error),
+            ("out", false),
+            "nothing can be refused after it happened"
+        );
+        for seen in kept(&seen) {
+            assert_eq!(seen["result"], json!({ "ok": true, "output": "out", "diff": "-a\n+b" }), "{}", seen["hook"]);
+            assert!(seen.get("args").is_none());
+        }
+    });
+}
+
+#[test]
+fn script_6_4_each_sees_the_result_as_the_one_before_left_it() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        world.plugin("a").hook(
+            "post_tool",
+            &answers(&json!({ "allow": true, "modify": { "output": "redacted", "ok": false, "diff": 7 } })),
+        );
+        world
+            .plugin("b")
+            .hook("post_tool", &keeps(&seen, &json!({ "allow": true, "modify": { "output": 7, "ok": "x" } })));
+        let picture = ContentBlock::Image { url: "data:,".into() };
+        let shown = picture.clone();
+        let body = move |_: Map<String, Value>, _| {
+            let output = ToolOutput::from(vec![ContentBlock::text("secret"), picture.clone()]);
+            let output = output.with_meta(json!({ "diff": "d", "other": 1 }));
+            async move { Ok::<_, ToolFailure>(output) }
+        };
+        world.tools.register(&world.root, Tool::new("any", "", body)).unwrap();
+        let _running = world.start().await;
+        let result = world.call("any", json!({})).await;
+        assert_eq!(kept(&seen)[0]["result"], json!({ "ok": false, "output": "redacted", "diff": null }));
+        assert_eq!(result.content, [ContentBlock::text("redacted"), shown]);
+        assert!(result.is_error);
+        assert_eq!(result.meta, Some(json!({ "diff": null, "other": 1 })));
+    });
+}
+
+#[test]
+fn script_6_5_notes_for_the_model_stand_behind_the_result() {
+    run(async |world| {
+        world
+            .plugin("p")
+            .hook("pre_bash", &answers(&json!({ "allow": true, "reason": "careful" })))
+            .hook("post_bash", &answers(&json!({ "allow": true, "reason": "seen" })));
+        world.echo("bash");
+        let _running = world.start().await;
+        let expected = "{}\n\nPlugin hooks:\n- p/pre_bash: careful\n- p/post_bash: [p] seen";
+        assert_eq!(world.says("bash", json!({})).await, expected);
+    });
+}
+
+#[test]
+fn script_6_3_a_post_hook_that_fails_is_passed_over_and_the_user_is_told() {
+    run(async |world| {
+        world.plugin("p").hook("post_tool", "echo no; exit 1");
+        world.echo("any");
+        let _running = world.start().await;
+        assert_eq!(world.says("any", json!({})).await, "{}");
+        assert_eq!(
+            world.told(),
+            ["warning [p] hook 'post_tool' exited with exit status: 1: ; the result stays as it is"]
+        );
+    });
+}
+
+#[test]
+fn script_6_5_no_post_hook_runs_for_a_call_that_did_not() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        let gate =
+            "input=$(cat)\ncase $input in *deny-me*) echo '{\"allow\":false}';; *) echo '{\"allow\":true}';; esac\n";
+        world
+            .plugin("p")
+            .hook_with("pre_tool", gate, json!({ "pass_args": true }))
+            .hook("post_tool", &keeps(&seen, &json!({ "allow": true })));
+        world.echo("any");
+        let _running = world.start().await;
+        let judge = |it: &linn_services::events::ToolsPreExecute| {
+            let is_refused = it.execution.arguments().get("judge").is_some();
+            if is_refused { PreToolDecision::Deny { reason: "judged".into() } } else { PreToolDecision::Allow }
+        };
+        world.root.on(judge).unwrap();
+        assert!(world.call("any", json!({ "x": "deny-me" })).await.is_error);
+        assert!(world.call("any", json!({ "judge": true })).await.is_error);
+        assert!(kept(&seen).is_empty());
+        assert!(!world.call("any", json!({})).await.is_error);
+        assert_eq!(kept(&seen).len(), 1);
+    });
+}
+
+#[test]
+fn r053_calls_that_fail_have_a_post_hook_too() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        world.plugin("p").hook("post_tool", &keeps(&seen, &json!({ "allow": true })));
+        let fails = async |_: Map<String, Value>, _| Err::<String, _>(ToolFailure::msg("broken"));
+        world.tools.register(&world.root, Tool::new("fails", "", fails)).unwrap();
+        let panics = async |_: Map<String, Value>, _| -> Result<String, ToolFailure> { panic!("worse") };
+        world.tools.register(&world.root, Tool::new("panics", "", panics)).unwrap();
+        let _running = world.start().await;
+        world.call("fails", json!({})).await;
+        assert_eq!(kept(&seen)[0]["result"], json!({ "ok": false, "output": "Error: broken", "diff": null }));
+        world.call("panics", json!({})).await;
+        assert_eq!(kept(&seen).len(), 2);
+    });
+}
