@@ -41,6 +41,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/llm-openai/src/system",
     "builtin-plugins/llm-replay/src/system",
     "builtin-plugins/providers/src/system",
+    "builtin-plugins/script-plugins/src/system",
     "builtin-plugins/session-store/src/system",
     "builtin-plugins/shell/src/system",
     "builtin-plugins/web/src/system",

@@ -76,6 +76,8 @@ impl Logins {
         }
         let login = Box::pin(self.go_through(&known, &own));
         match select(login, Box::pin(own.cancelled())).await {
+            // What its script came to when it was ended does not count either.
+            _ if own.is_cancelled() => Ok(OAuthLogin::Superseded),
             Either::Left((done, _)) => done,
             Either::Right(_) => Ok(OAuthLogin::Superseded),
         }

@@ -27,10 +27,13 @@ const LEFT_OUT: &[&str] = &[
 const BUILT: &[&str] = &["dist", "build"];
 
 /// What an archive may unpack to.
-const MAX_FILES: usize = 10_000;
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    n_files: usize,
+    size_bytes: u64,
+}
 
-/// How much an archive may unpack to.
-const MAX_UNPACKED_BYTES: u64 = 256 * 1024 * 1024;
+const LIMITS: Limits = Limits { n_files: 10_000, size_bytes: 256 * 1024 * 1024 };
 
 /// Why a plugin was not copied or unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -137,12 +140,17 @@ impl<T: Read + Seek> Archive for T {}
 
 /// Unpacks an archive into a new folder. What leads out of it, and what is a link, is refused, and so is too much.
 pub(crate) fn unpack(archive: impl Archive, into: &Path) -> Result<(), CopyProblem> {
+    unpack_within(LIMITS, archive, into)
+}
+
+fn unpack_within(limits: Limits, archive: impl Archive, into: &Path) -> Result<(), CopyProblem> {
     let invalid = |error: zip::result::ZipError| CopyProblem::Archive(error.to_string());
     let mut archive = zip::ZipArchive::new(archive).map_err(invalid)?;
-    if archive.len() > MAX_FILES {
-        return Err(CopyProblem::TooMuch(format!("{MAX_FILES} files")));
+    let Limits { n_files, size_bytes } = limits;
+    if archive.len() > n_files {
+        return Err(CopyProblem::TooMuch(format!("{n_files} files")));
     }
-    let mut left = MAX_UNPACKED_BYTES;
+    let mut left = size_bytes;
     for at in 0..archive.len() {
         let mut entry = archive.by_index(at).map_err(invalid)?;
         let name = entry.name().map_err(invalid)?.into_owned();
@@ -166,9 +174,8 @@ pub(crate) fn unpack(archive: impl Archive, into: &Path) -> Result<(), CopyProbl
             if n == 0 {
                 break;
             }
-            left = left
-                .checked_sub(n as u64)
-                .ok_or_else(|| CopyProblem::TooMuch(format!("{} MiB", MAX_UNPACKED_BYTES / 1024 / 1024)))?;
+            let too_much = || CopyProblem::TooMuch(format!("{size_bytes} bytes"));
+            left = left.checked_sub(n as u64).ok_or_else(too_much)?;
             file.write_all(&buffer[..n]).map_err(problem("cannot write", &target))?;
         }
     }
@@ -211,4 +218,48 @@ pub(crate) fn rename_into(from: &Path, to: &Path) -> io::Result<()> {
 /// Removes a plugin; where it is a link, the link alone.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_symlink() { fs::remove_file(path) } else { fs::remove_dir_all(path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    #[test]
+    fn script_20_20_what_comes_out_of_an_archive_is_counted() {
+        let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for name in ["a", "b"] {
+            writer.start_file(name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(&[0; 100_000]).unwrap();
+        }
+        let archive = writer.finish().unwrap().into_inner();
+        assert!(archive.len() < 2_000, "it is small: {}", archive.len());
+        let unpacked = |n_files, size_bytes| {
+            let folder = tempfile::tempdir().unwrap();
+            let done = unpack_within(Limits { n_files, size_bytes }, Cursor::new(archive.clone()), folder.path());
+            done.map_or_else(|it| it.to_string(), |()| "all".to_owned())
+        };
+        assert_eq!(unpacked(2, 200_000), "all");
+        assert_eq!(unpacked(2, 199_999), "the archive unpacks to more than 199999 bytes");
+        assert_eq!(unpacked(1, 200_000), "the archive unpacks to more than 1 files");
+    }
+
+    #[test]
+    fn script_20_20_paths_that_lead_out_are_none() {
+        for (name, is_safe) in [
+            ("a/b", true),
+            ("./a", true),
+            ("a/../b", false),
+            ("/a", false),
+            ("", false),
+            ("c:/x", false),
+            ("a\\b", false),
+            ("a\0b", false),
+        ] {
+            assert_eq!(safe_path(name).is_some(), is_safe, "{name:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{Either, FusedFuture, join3, select};
+use futures_util::future::{Either, FusedFuture, select, try_join3};
 use linn_bus::{BoxFuture, Clock};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -82,68 +82,44 @@ pub(crate) async fn run(clock: &Arc<dyn Clock>, runtime: &Handle, run: Run) -> R
     let (mut group, pipes) = start(runtime, &run).map_err(NotRan::Start)?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let outcome = {
-        let read_stdout = read(&pipes.stdout, &mut stdout, run.limit_bytes);
-        let read_stderr = read(&pipes.stderr, &mut stderr, run.limit_bytes);
-        let streams = join3(read_stdout, read_stderr, write(pipes.stdin, &run.stdin));
-        let mut streams = pin!(streams.fuse());
-        let first = until_exit(&mut group, streams.as_mut(), &mut deadline, &run.signal).await;
-        match first {
+        let read_stdout = read(&pipes.stdout, &mut stdout, run.limit_bytes, "stdout");
+        let read_stderr = read(&pipes.stderr, &mut stderr, run.limit_bytes, "stderr");
+        let mut streams = pin!(try_join3(read_stdout, read_stderr, write(pipes.stdin, &run.stdin)).fuse());
+        match until_exit(&mut group, streams.as_mut(), &mut deadline, &run.signal).await {
             // What it wrote is in the pipes already; what it left behind may hold them open for ever.
-            Ok(None) => {
-                let rest = select(streams.as_mut(), select(clock.sleep(DRAIN), deadline));
-                match rest.await {
-                    Either::Left((ends, _)) => overflow(ends.0, ends.1),
+            Ok(()) if !streams.is_terminated() => {
+                match select(streams.as_mut(), select(clock.sleep(DRAIN), deadline)).await {
+                    Either::Left((streamed, _)) => streamed.map(drop),
                     Either::Right(_) => Ok(()),
                 }
             }
-            Ok(Some((stdout, stderr))) => overflow(stdout, stderr),
-            Err(why) => Err(why),
+            ended => ended,
         }
     };
     let status = group.end(&**clock).await;
     outcome.map(|()| Ran { status, stdout, stderr })
 }
 
-/// What reading an output came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReadTo {
-    End,
-    Limit,
-}
-
-fn overflow(stdout: ReadTo, stderr: ReadTo) -> Result<(), NotRan> {
-    match (stdout, stderr) {
-        (ReadTo::Limit, _) => Err(NotRan::TooMuch("stdout")),
-        (_, ReadTo::Limit) => Err(NotRan::TooMuch("stderr")),
-        (ReadTo::End, ReadTo::End) => Ok(()),
-    }
-}
-
-/// Lets the streams flow until the script exits, whatever comes first of that, its limits and its signal. Gives how the
-/// streams ended, if they did.
+/// Lets the streams flow until the script exits, whatever comes first of that, its limits and its signal.
 async fn until_exit<F>(
     group: &mut Group,
     mut streams: Pin<&mut F>,
     deadline: &mut BoxFuture<'static, ()>,
     signal: &CancellationToken,
-) -> Result<Option<(ReadTo, ReadTo)>, NotRan>
+) -> Result<(), NotRan>
 where
-    F: Future<Output = (ReadTo, ReadTo, ())> + FusedFuture,
+    F: Future<Output = Result<((), (), ()), NotRan>> + FusedFuture,
 {
     let mut exited = pin!(group.exited());
     let mut cancelled = pin!(signal.cancelled());
-    let mut ends = None;
     poll_fn(|cx| {
         if !streams.is_terminated()
-            && let Poll::Ready((stdout, stderr, ())) = streams.as_mut().poll(cx)
+            && let Poll::Ready(Err(too_much)) = streams.as_mut().poll(cx)
         {
-            ends = Some((stdout, stderr));
-            if let Err(too_much) = overflow(stdout, stderr) {
-                return Poll::Ready(Err(too_much));
-            }
+            return Poll::Ready(Err(too_much));
         }
         if exited.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Ok(ends));
+            return Poll::Ready(Ok(()));
         }
         if cancelled.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(NotRan::Cancelled));
@@ -181,26 +157,31 @@ fn start(runtime: &Handle, run: &Run) -> io::Result<(Group, Pipes)> {
     ))
 }
 
-/// Reads an output to its end, or until it is more than the limit.
-async fn read(from: &Receiver, into: &mut Vec<u8>, limit_bytes: usize) -> ReadTo {
+/// Reads an output to its end.
+///
+/// # Errors
+///
+/// It is more than the limit.
+async fn read(from: &Receiver, into: &mut Vec<u8>, limit_bytes: usize, name: &'static str) -> Result<(), NotRan> {
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
+        // A pipe that cannot be read has no more to say.
         if from.readable().await.is_err() {
-            return ReadTo::End;
+            return Ok(());
         }
         match from.try_read(&mut buffer) {
-            Ok(0) => return ReadTo::End,
-            Ok(n) if into.len() + n > limit_bytes => return ReadTo::Limit,
+            Ok(0) => return Ok(()),
+            Ok(n) if into.len() + n > limit_bytes => return Err(NotRan::TooMuch(name)),
             Ok(n) => into.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // A pipe that cannot be read has no more to say.
-            Err(_) => return ReadTo::End,
+            Err(_) => return Ok(()),
         }
     }
 }
 
 /// Writes the input and closes it.
-async fn write(mut into: Sender, input: &[u8]) {
+async fn write(mut into: Sender, input: &[u8]) -> Result<(), NotRan> {
     // A script may close its input before it has read all of it.
     drop(into.write_all(input).await);
+    Ok(())
 }

@@ -211,7 +211,6 @@ fn script_20_20_an_archive_cannot_leave_its_folder_or_fill_the_disk() {
     run(async |world| {
         let file = world.base.join("elsewhere/p.zip");
         let running = world.start().await;
-        let zeros = "\0".repeat(64 * 1024 * 1024);
         let many: Vec<String> = (0..10_001).map(|n| format!("f{n}")).collect();
         let many: Vec<(&str, &str, u32)> = many.iter().map(|it| (it.as_str(), "", 0o644)).collect();
         let cases = [
@@ -219,16 +218,6 @@ fn script_20_20_an_archive_cannot_leave_its_folder_or_fill_the_disk() {
             (archive(&[("a/../../out", "x", 0o644)]), "zip entry 'a/../../out' has an unsafe path"),
             (archive(&[("/abs", "x", 0o644)]), "zip entry '/abs' has an unsafe path"),
             (archive(&[("c:\\x", "x", 0o644)]), "zip entry 'c:\\x' has an unsafe path"),
-            (
-                archive(&[
-                    ("a", &zeros, 0o644),
-                    ("b", &zeros, 0o644),
-                    ("c", &zeros, 0o644),
-                    ("d", &zeros, 0o644),
-                    ("e", "x", 0o644),
-                ]),
-                "the archive unpacks to more than 256 MiB",
-            ),
             (archive(&many), "the archive unpacks to more than 10000 files"),
             (b"no archive".to_vec(), "invalid zip archive: "),
             (archive(&[]), "release zip is empty"),

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod commands;
+mod examples;
 mod install;
 mod lifecycle;
 mod logins;
