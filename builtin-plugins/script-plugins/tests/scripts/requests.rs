@@ -83,10 +83,9 @@ fn script_7_3_pre_agent_start_adds_to_one_request() {
         world.plugin("a").hook("pre_agent_start", &modify("append_system_prompt", "cleared"));
         world.plugin("b").hook("pre_agent_start", &modify("system_prompt", "frame"));
         world.plugin("c").hook("pre_agent_start", &modify("append_system_prompt", "added"));
-        let much = format!(
-            "printf '{{\"allow\":true,\"modify\":{{\"append_system_prompt\":\"'; head -c 200000 /dev/zero | tr '\\0' x; echo '\"}}}}'"
-        );
-        world.plugin("d").hook("pre_agent_start", &much);
+        let much = "printf '{\"allow\":true,\"modify\":{\"append_system_prompt\":\"'; head -c 200000 /dev/zero | tr '\\0' x; \
+                    echo '\"}}'";
+        world.plugin("d").hook("pre_agent_start", much);
         world.plugin("e").hook("pre_agent_start", "exit 1");
         let _running = world.start().await;
         let agent = world.agent("main").await;
