@@ -6,7 +6,6 @@
 mod github;
 mod source;
 
-use std::fs::File;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +17,8 @@ use crate::admin::Admin;
 use crate::discovery::scope_of;
 use crate::manifest::{Manifest, Rejection, read};
 use crate::system::{
-    CopyProblem, absolute, blocking, children, copy_plugin, digest, exists, is_folder, make_executable, real_path,
-    remove_folder, rename_into, staging, unpack,
+    CopyProblem, absolute, blocking, children, copy_plugin, digest, exists, is_folder, make_executable, open_file,
+    real_path, remove_folder, rename_into, staging, unpack,
 };
 use crate::trust::NotKept;
 
@@ -114,7 +113,7 @@ pub(crate) async fn install(
         unpacked = Some(into);
         folder
     } else if is_archive {
-        let archive = File::open(&path).map_err(io("cannot open", &path))?;
+        let archive = open_file(&path).map_err(io("cannot open", &path))?;
         let into = unpack_beside(&root, move |into| unpack(archive, into)).await?;
         let folder = plugin_in(into.path(), None)?;
         unpacked = Some(into);

@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use fetch::HttpFetch;
 pub(crate) use folder::{
-    Digest, FileProblem, Snapshot, children, digest, is_folder, prompt_file, real_path, script_file, text_of_file,
+    Digest, FileProblem, Snapshot, children, digest, is_folder, open_file, prompt_file, real_path, script_file,
+    text_of_file,
 };
 pub(crate) use install::{CopyProblem, copy_plugin, make_executable, remove_folder, rename_into, staging, unpack};
 pub(crate) use redirect::{Redirect, open_url};

@@ -84,6 +84,11 @@ pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
+/// Opens a file to read it.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
 /// The text of a file.
 pub(crate) fn text_of_file(path: &Path, limit_bytes: u64) -> io::Result<String> {
     let mut text = String::new();
