@@ -10,6 +10,7 @@ use linn_services::agent::{Agent, Agents};
 use linn_services::events::PluginNoticeLevel;
 use linn_services::ids::SessionId;
 use linn_services::llm::Llm;
+use linn_services::providers::Providers;
 use linn_services::tools::Tools;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,7 @@ pub(crate) struct Fleet {
     pub(crate) setting: Arc<Setting>,
     pub(crate) tools: Lookup<dyn Tools>,
     pub(crate) llm: Lookup<dyn Llm>,
+    pub(crate) providers: Lookup<dyn Providers>,
     pub(crate) agents: Lookup<dyn Agents>,
     /// The sessions that a human speaks in, with their agents.
     pub(crate) sessions: Mutex<HashMap<SessionId, Agent>>,

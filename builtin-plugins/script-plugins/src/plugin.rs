@@ -12,6 +12,7 @@ use linn_services::memory_provider::MemoryProvider;
 use linn_services::oauth::OAuth;
 use linn_services::plugin_admin::PluginAdmin;
 use linn_services::prompt::{AssembleContext, Section, SystemPrompt};
+use linn_services::providers::Providers;
 use linn_services::tools::Tools;
 
 use crate::admin::{Admin, AdminProvider};
@@ -21,6 +22,8 @@ use crate::fleet::{Fleet, is_main};
 use crate::hooks::{Life, RequestHooks, ToolHooks};
 use crate::memory::{Memory, MemoryService};
 use crate::oauth::{Logins, OAuthService};
+
+linn_bus::plugin!(ScriptPluginsPlugin);
 
 /// Runs script plugins: each is a fiber below this one, and provides [`PluginAdmin`], [`OAuth`] and [`MemoryProvider`].
 ///
@@ -33,6 +36,7 @@ pub struct ScriptPluginsPlugin;
 pub struct ScriptPluginsNeeds {
     tools: Lookup<dyn Tools>,
     llm: Lookup<dyn Llm>,
+    providers: Lookup<dyn Providers>,
     agents: Lookup<dyn Agents>,
 }
 
@@ -66,13 +70,14 @@ impl Plugin for ScriptPluginsPlugin {
     async fn start(ctx: &Context, config: ScriptPluginsConfig, needs: ScriptPluginsNeeds) -> Result<(), Fault> {
         let setting = Arc::new(Setting::new(config));
         let scripts = Arc::new(Scripts::new(ctx, setting.clone())?);
-        let ScriptPluginsNeeds { tools, llm, agents } = needs;
+        let ScriptPluginsNeeds { tools, llm, providers, agents } = needs;
         let fleet = Arc::new(Fleet {
             ctx: ctx.clone(),
             scripts,
             setting,
             tools,
             llm,
+            providers,
             agents,
             sessions: Mutex::default(),
             is_shut_down: AtomicBool::new(false),
@@ -113,6 +118,7 @@ fn listen(ctx: &Context, fleet: &Arc<Fleet>, life: &Arc<Life>, requests: &Arc<Re
     ctx.on_with(life, Life::logged)?;
     ctx.on_with(life, Life::compacting)?;
     ctx.on_with(life, Life::turn_starts)?;
+    ctx.on_with(life, Life::program_ends)?;
     Ok(())
 }
 

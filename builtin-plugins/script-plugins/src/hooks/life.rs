@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 use linn_services::agent::Agent;
-use linn_services::events::{AgentDisposed, AgentPreStep, AgentSessionStart, CompactionStart, SessionEvent};
+use linn_services::events::{AgentDisposed, AgentPreStep, AgentSessionStart, CompactionStart, Exit, SessionEvent};
 use linn_services::session::{Fact, RewindCause};
 
 use crate::active::Active;
@@ -100,6 +100,11 @@ impl Life {
             drop(places);
         };
         drop(self.fleet.ctx.spawn(telling));
+    }
+
+    /// The program is about to end.
+    pub(crate) async fn program_ends(&self, _: &Exit) {
+        self.shut_down().await;
     }
 
     /// Tells the end of everything, once; ready when all scripts are over. Plugins are told side by side.

@@ -130,7 +130,7 @@ impl RequestHooks {
             call.args = Some(about_models(&config.model, n_images, &known));
             let HookOutcome::Answered(answer) = self.fleet.hook(&active, &call).await else { continue };
             let Some(model) = answer.modified_text("model").filter(|it| *it != config.model) else { continue };
-            if known.iter().any(|it| fits(it, model)) {
+            if known.iter().any(|it| it.is(model)) {
                 let why = answer.note().unwrap_or("vision handoff");
                 let message = format!("vision handoff: {} → {model} ({why})", config.model);
                 self.tell(active.name(), HookPoint::PreTurn, &it.agent, PluginNoticeLevel::Info, message);
@@ -147,9 +147,21 @@ impl RequestHooks {
         Ok(config)
     }
 
-    async fn models(&self) -> Vec<String> {
-        let Ok(Some(llm)) = self.fleet.llm.get().await else { return Vec::new() };
-        llm.models().unwrap_or_default().iter().map(ToString::to_string).collect()
+    /// The models there are: those of the providers, and those that adapters registered by themselves.
+    async fn models(&self) -> Vec<KnownModel> {
+        let mut known = Vec::new();
+        if let Ok(Some(providers)) = self.fleet.providers.get().await {
+            known.extend(providers.models().unwrap_or_default().into_iter().map(|it| KnownModel {
+                id: it.id,
+                vision: Some(it.vision),
+                provider: Some(it.provider),
+            }));
+        }
+        if let Ok(Some(llm)) = self.fleet.llm.get().await {
+            let models = llm.models().unwrap_or_default();
+            known.extend(models.iter().map(|it| KnownModel { id: it.to_string(), vision: None, provider: None }));
+        }
+        known
     }
 
     /// `pre_agent_start`, then `pre_context`: what one request shows.
@@ -229,9 +241,22 @@ impl RequestHooks {
     }
 }
 
-/// Whether a model is one of those that an adapter registered, which may end with `*` for all that begin so.
-fn fits(registered: &str, model: &str) -> bool {
-    registered.strip_suffix('*').map_or(registered == model, |begin| model.starts_with(begin))
+/// A model that can be asked. What is `None` nobody knows.
+#[derive(Debug, Clone)]
+struct KnownModel {
+    id: String,
+    vision: Option<bool>,
+    provider: Option<String>,
+}
+
+impl KnownModel {
+    /// Whether this is the model meant, by its id or with its provider in front. What an adapter registered may end with
+    /// `*` for all that begin so.
+    fn is(&self, model: &str) -> bool {
+        let own = self.provider.as_ref().and_then(|it| model.strip_prefix(it.as_str())?.strip_prefix(':'));
+        let begins = self.id.strip_suffix('*').is_some_and(|it| !it.is_empty() && model.starts_with(it));
+        self.id == model || own == Some(&self.id) || begins
+    }
 }
 
 /// How many pictures the prompts of the open turn hold.
@@ -246,14 +271,17 @@ fn images_of_turn(agent: &Agent) -> usize {
 }
 
 /// What `pre_turn` is told; what nobody knows is `null`.
-fn about_models(model: &str, n_images: usize, known: &[String]) -> Value {
-    let provider = |model: &str| model.split_once(['/', ':']).map(|it| it.0.to_owned());
+fn about_models(model: &str, n_images: usize, known: &[KnownModel]) -> Value {
+    let provider = known.iter().find(|it| it.is(model)).and_then(|it| it.provider.clone());
+    // Nobody knows what models cost here, so the first one counts.
+    let of_provider = |it: &&KnownModel| it.vision == Some(true) && it.provider == provider;
+    let recommended = known.iter().find(of_provider).map(|it| it.id.clone());
     let models: Vec<Value> = known
         .iter()
-        .map(|it| json!({ "id": it, "vision": null, "provider": provider(it), "cost_rank": null }))
+        .map(|it| json!({ "id": it.id, "vision": it.vision, "provider": it.provider, "cost_rank": null }))
         .collect();
     json!({
         "model": model, "has_images": n_images > 0, "image_count": n_images, "models": models, "vision_model": null,
-        "enabled": true, "provider": provider(model), "recommended_vision_model": null,
+        "enabled": true, "provider": provider, "recommended_vision_model": recommended,
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linn_services::agent::Agent;
 use linn_services::compaction::{CompactTrigger, ContextBudget};
-use linn_services::events::{AgentPreStep, CompactionStart};
+use linn_services::events::{AgentPreStep, CompactionStart, Exit};
 use linn_services::model::{ContentBlock, MessageSource, TokenUsage};
 use linn_services::session::{
     AssistantMessage, RewindCause, SessionRewind, StepEnd, StepStart, TurnEnd, TurnEndReason, TurnStart, TurnTrigger,
@@ -122,6 +122,19 @@ fn script_7_3_the_end_is_told_when_the_plugin_goes_without_having_been_told() {
         running.fiber.dispose().await.unwrap();
         assert_eq!(points(&first), ["session_stop", "session_shutdown"]);
         assert_eq!(points(&later), ["session_shutdown"]);
+    });
+}
+
+#[test]
+fn script_7_3_the_end_of_the_program_is_waited_for() {
+    run(async |world| {
+        let seen = listener(&world, "p", &["session_stop", "session_shutdown"]);
+        let running = world.start().await;
+        let _agent = world.agent("main").await;
+        world.root.parallel(&Exit { signal: None }).await.unwrap();
+        assert_eq!(points(&seen), ["session_stop", "session_shutdown"]);
+        running.fiber.dispose().await.unwrap();
+        assert_eq!(kept(&seen).len(), 2, "and it is told once");
     });
 }
 
