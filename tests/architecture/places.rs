@@ -82,7 +82,7 @@ pub(crate) const SYSTEM_PATHS: &[&str] = &[
 
 /// Paths below [`SYSTEM_PATHS`] that neither read nor change anything outside the program.
 pub(crate) const HARMLESS_PATHS: &[&str] =
-    &["std::process::ExitCode", "std::process::Termination", "std::process::abort"];
+    &["std::env::consts", "std::process::ExitCode", "std::process::Termination", "std::process::abort"];
 
 /// Calls that ask the machine for the time, however the type was imported.
 pub(crate) const CLOCK_CALLS: &[&str] = &["Instant::now", "SystemTime::now"];

@@ -334,8 +334,8 @@ mod tests {
             found.into_iter().map(|it| it.what).collect::<Vec<_>>()
         };
         let forbid = "`#![forbid(unsafe_code)]` is missing";
-        assert_eq!(missing("loader/src/lib.rs", "//! A.\nmod a;", false), [forbid]);
-        assert_eq!(missing("loader/src/lib.rs", "//! A.\n#![forbid(unsafe_code)]\nmod a;", false), [""; 0]);
+        assert_eq!(missing("config/src/lib.rs", "//! A.\nmod a;", false), [forbid]);
+        assert_eq!(missing("config/src/lib.rs", "//! A.\n#![forbid(unsafe_code)]\nmod a;", false), [""; 0]);
         assert_eq!(missing("bus/src/lib.rs", "//! A.\nmod a;", true), ["`#![warn(missing_docs)]` is missing"]);
         assert_eq!(missing("bus/src/lib.rs", "//! A.\n", true), [""; 0]);
     }

@@ -6,6 +6,7 @@ use super::logs;
 use crate::around::{self, Around};
 use crate::descriptor::{PluginDescriptor, plugin_catalogue};
 use crate::event::{EventDescriptor, EventRegistration, event_catalogue};
+use crate::fault::Fault;
 use crate::intern::{self, Numbers};
 use crate::service::{ServiceDescriptor, service_catalogue};
 
@@ -121,7 +122,7 @@ impl AttachError {
 #[derive(Debug, Clone, Copy)]
 pub struct Runtime {
     /// Starts it.
-    pub start: fn() -> Result<(), String>,
+    pub start: fn() -> Result<(), Fault>,
     /// Runs a function inside of it.
     pub around: fn(&mut dyn FnMut()),
     /// Ends it, with everything that runs in it.
@@ -153,7 +154,7 @@ fn attach(to: &Attach) -> Result<(), AttachError> {
     }
     logs::forward_to(to.logs.clone());
     if let Some(runtime) = runtime() {
-        (runtime.start)().map_err(|text| AttachError::Runtime { text })?;
+        (runtime.start)().map_err(|fault| AttachError::Runtime { text: fault.to_string() })?;
         let around: &'static Around = &runtime.around;
         around::set(around);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use linn_bus::Fault;
 use linn_bus::library::{Runtime, RuntimeRegistration};
 use tokio::runtime::{Builder, Handle};
 
@@ -16,12 +17,12 @@ fn runtime() -> MutexGuard<'static, Option<tokio::runtime::Runtime>> {
     RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start() -> Result<(), String> {
+fn start() -> Result<(), Fault> {
     let mut runtime = runtime();
     if runtime.is_none() {
         let name = concat!(env!("CARGO_PKG_NAME"), " worker");
         let made = Builder::new_multi_thread().worker_threads(1).thread_name(name).enable_all().build();
-        *runtime = Some(made.map_err(|error| error.to_string())?);
+        *runtime = Some(made?);
     }
     Ok(())
 }

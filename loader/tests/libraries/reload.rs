@@ -16,7 +16,7 @@ use crate::support::{Edits, FROM_THOUSAND, World, library, tree};
 const SLOW: Edits<'_> = &[
     (
         "async move { Ok",
-        "let ctx = slow.clone();\n            async move { ctx.sleep(std::time::Duration::from_millis(200)).await?; Ok",
+        "let ctx = slow.clone();\n            async move { ctx.sleep(std::time::Duration::from_millis(200)).await.map_err(Fault::from)?; Ok",
     ),
     ("let count = ", "let slow = ctx.clone();\n        let count = "),
 ];
@@ -207,7 +207,7 @@ async fn hm_05_hm_06_files_that_change_are_loaded_and_applied() {
     };
     world.loader.watch(watching).await.unwrap();
     let (sender, mut reloads) = mpsc::unbounded_channel();
-    world.root.on(move |it: &HmrReload| drop(sender.send(it.plugins.len()))).unwrap();
+    world.root.on(move |it: &HmrReload| sender.send(it.plugins.len()).unwrap_or_default()).unwrap();
     // Two builds in a row are one reload, of the last.
     world.replace("word-count", &two);
     world.replace("word-count", &one);
@@ -219,7 +219,7 @@ async fn hm_05_hm_06_files_that_change_are_loaded_and_applied() {
     let watched = fiber.clone();
     let status = move |it: &linn_bus::InternalStatus| {
         if it.fiber == watched && it.fiber.state() == linn_bus::FiberState::Active {
-            drop(sender.send(()));
+            sender.send(()).unwrap_or_default();
         }
     };
     world.root.on(status).unwrap();

@@ -38,8 +38,8 @@ impl Store for Text {
 }
 
 #[service("loader-test.other")]
+#[expect(dead_code, reason = "nobody provides it")]
 pub(crate) trait Other {
-    #[expect(dead_code, reason = "it is provided by nobody")]
     fn nothing(&self) -> Result<(), ServiceError>;
 }
 
