@@ -15,6 +15,7 @@ use linn_plugin_llm_openai::{OpenAiConfig, OpenAiPlugin};
 use linn_plugin_llm_replay::{ReplayConfig, ReplayPlugin};
 use linn_plugin_load_tools::{LoadToolsConfig, LoadToolsPlugin};
 use linn_plugin_providers::ProvidersPlugin;
+use linn_plugin_script_plugins::{ScriptPluginsConfig, ScriptPluginsPlugin};
 use linn_plugin_session_store::{SessionStoreConfig, SessionStorePlugin};
 use linn_plugin_shell::{ShellConfig, ShellPlugin};
 use linn_plugin_todo::TodoPlugin;
@@ -67,6 +68,10 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
     mounts.put::<WebPlugin>(said(setup, configured::web));
     mounts.put::<BulkPlugin>(BulkConfig::default());
     mounts.put::<LoadToolsPlugin>(LoadToolsConfig::default());
+    if setup.config.is_some() {
+        let config = said(setup, configured::script_plugins);
+        mounts.put::<ScriptPluginsPlugin>(ScriptPluginsConfig { workspace: setup.workspace.clone(), ..config });
+    }
     mounts.put::<TodoPlugin>(());
     if let Some(workspace) = &setup.workspace {
         let confinement = said(setup, configured::confinement);

@@ -6,6 +6,7 @@ use linn_plugin_compaction::CompactionConfig;
 use linn_plugin_diagnostics::DiagnosticsConfig;
 use linn_plugin_files::Confinement;
 use linn_plugin_providers::{DefaultProvider, ProvidersConfig};
+use linn_plugin_script_plugins::ScriptPluginsConfig;
 use linn_plugin_shell::{BashConfig, ShellConfig};
 use linn_plugin_web::WebConfig;
 use linn_services::approval::ApprovalMode;
@@ -65,6 +66,16 @@ pub(crate) fn providers(config: &Config) -> ProvidersConfig {
         cache_folder: home.map(linn_config::client_folder),
         idle_timeout_ms: config.get(&keys::STREAM_IDLE_TIMEOUT_SECS).saturating_mul(1000),
         ..ProvidersConfig::default()
+    }
+}
+
+/// Which scripts of users and repositories run.
+pub(crate) fn script_plugins(config: &Config) -> ScriptPluginsConfig {
+    ScriptPluginsConfig {
+        dir: config.get(&keys::SCRIPT_PLUGINS_DIR),
+        disabled: config.get(&keys::SCRIPT_PLUGINS_DISABLED),
+        trust_project: Some(config.get(&keys::SCRIPT_PLUGINS_TRUST_PROJECT)),
+        ..ScriptPluginsConfig::default()
     }
 }
 

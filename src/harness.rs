@@ -7,6 +7,7 @@ use std::sync::Arc;
 use linn_bus::{BusError, Context, DisposeError, Fiber, FiberState, Plugin, Root, Seams, Svc};
 use linn_config::Config;
 use linn_services::agent::Agents;
+use linn_services::plugin_admin::PluginAdmin;
 use linn_services::session::Sessions;
 
 use crate::builtins;
@@ -84,6 +85,11 @@ impl Harness {
     ///
     /// What would not end is named; everything else is torn down all the same.
     pub async fn shutdown(self) -> Result<(), DisposeError> {
+        if let Some(plugins) = self.root.get::<dyn PluginAdmin>()
+            && let Err(error) = plugins.shut_down().await
+        {
+            self.root.logger().error(format_args!("script plugins were not told of the end: {error}"));
+        }
         self.root.fiber().dispose().await
     }
 }

@@ -41,6 +41,7 @@ pub mod plugins {
     pub use linn_plugin_llm_replay as llm_replay;
     pub use linn_plugin_load_tools as load_tools;
     pub use linn_plugin_providers as providers;
+    pub use linn_plugin_script_plugins as script_plugins;
     pub use linn_plugin_session_store as session_store;
     pub use linn_plugin_shell as shell;
     pub use linn_plugin_todo as todo;

@@ -36,5 +36,8 @@ pub(crate) fn listen(bridge: &Arc<Bridge>) -> Result<(), BusError> {
     ctx.on_with(bridge, Bridge::settings_changed)?;
     ctx.on_with(bridge, Bridge::models_changed)?;
     ctx.on_with(bridge, Bridge::unsaved)?;
+    ctx.on_with(bridge, Bridge::plugin_notice)?;
+    ctx.on_with(bridge, Bridge::plugin_status)?;
+    ctx.on_with(bridge, Bridge::oauth_prompt)?;
     Ok(())
 }

@@ -6,6 +6,7 @@ mod cancel;
 mod client;
 mod commands;
 mod errors;
+mod plugins;
 mod sessions;
 mod startup;
 mod transport;

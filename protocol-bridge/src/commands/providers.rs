@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt as _;
 use linn_bus::Svc;
+use linn_services::events::OAuthPrompt;
+use linn_services::oauth::{OAuth, OAuthError, OAuthLogin, OAuthProvider};
 use linn_services::providers::{
     EndpointDraft, Kept, ProviderInfo, ProviderPreset, ProviderSpec, Providers, ProvidersError,
 };
@@ -22,7 +24,7 @@ use crate::wire::commands::{
     RefreshModels, Run, SetKey, SetProvider, SetSearchKey,
 };
 use crate::wire::events::{
-    Authed, Models, ModelsRefreshed, ProviderChanged, ProviderModelsPreview, ProviderPresets, SearchKeySet,
+    Authed, Models, ModelsRefreshed, OauthPrompt, ProviderChanged, ProviderModelsPreview, ProviderPresets, SearchKeySet,
 };
 
 /// Providers are changed on behalf of the front end until this is dropped.
@@ -328,19 +330,90 @@ impl Bridge {
 impl Run for LoginOauth {
     async fn run(self, bridge: &Arc<Bridge>) {
         let preset = self.preset;
-        bridge.error(format!(
-            "'{preset}' has no plugin OAuth login — install a plugin that declares oauth.provider_id=\"{preset}\", or \
-             paste an API key via /login"
-        ));
+        let oauth = bridge.service::<dyn OAuth>();
+        let known = oauth.as_ref().and_then(|it| it.providers().ok()).unwrap_or_default();
+        let (Some(oauth), Some(provider)) = (oauth, known.into_iter().find(|it| it.id == preset)) else {
+            return bridge.error(OAuthError::Unknown(preset).to_string());
+        };
+        bridge.info(format!("starting OAuth login for {}…", provider.label));
+        bridge.spawn_job("task", "login_oauth", move |bridge, signal| async move {
+            match signal.run_until_cancelled(oauth.log_in(&preset)).await {
+                Some(Ok(OAuthLogin::Done)) => bridge.logged_in(provider).await,
+                Some(Ok(OAuthLogin::AwaitsCode)) => bridge.info(
+                    "OAuth login awaiting a code. Open the URL above on any device, approve, then paste the code via \
+                     /oauth-code <code>.",
+                ),
+                Some(Ok(_)) => bridge.info("Ignoring a superseded OAuth attempt (a newer /login is in progress)."),
+                Some(Err(error)) => bridge.error(format!("OAuth login failed: {error}")),
+                None => bridge.info("the OAuth login was aborted"),
+            }
+        });
     }
 }
 
 impl Run for OauthCode {
     async fn run(self, bridge: &Arc<Bridge>) {
-        bridge.error(
-            "No pending OAuth login. Run /login first — the no-browser flow prints a URL; paste its code here with \
-             /oauth-code <code>.",
-        );
+        let oauth = bridge.service::<dyn OAuth>();
+        let Some(oauth) = oauth.filter(|it| it.is_pending().unwrap_or(false)) else {
+            return bridge.error(OAuthError::NothingPending.to_string());
+        };
+        bridge.spawn_job("task", "oauth_code", move |bridge, signal| async move {
+            match signal.run_until_cancelled(oauth.complete(&self.code)).await {
+                Some(Ok(provider)) => bridge.logged_in(provider).await,
+                Some(Err(error @ (OAuthError::NothingPending | OAuthError::PendingGone(_)))) => {
+                    bridge.error(error.to_string());
+                }
+                Some(Err(error)) => bridge.error(format!(
+                    "OAuth code exchange failed: {error} (pending login restored — try /oauth-code again with the \
+                     correct code)"
+                )),
+                None => bridge.info("the OAuth login was aborted"),
+            }
+        });
+    }
+}
+
+impl Bridge {
+    pub(crate) fn oauth_prompt(&self, event: &OAuthPrompt) {
+        let code = event.code.as_deref().unwrap_or_default();
+        self.say(&OauthPrompt { url: &event.url, code, message: &event.message });
+    }
+
+    /// A human has logged in to a provider in a browser: it is configured, and its models are looked for.
+    async fn logged_in(&self, login: OAuthProvider) {
+        let Some(providers) = self.service::<dyn Providers>() else { return self.missing("login_oauth", "providers") };
+        let one_at_a_time = self.providing.clone().lock_owned().await;
+        self.is_providing.store(true, Ordering::Release);
+        let providing = self.me().map(|bridge| Providing { bridge, _one_at_a_time: one_at_a_time });
+        let spec = ProviderSpec {
+            name: login.id.clone(),
+            base_url: login.base_url,
+            kind: login.kind,
+            ..ProviderSpec::default()
+        };
+        let put = providers.put(spec).await;
+        if put.is_ok() {
+            // What fails here is told with the models: there are none.
+            let _ = providers.settled().await;
+        }
+        drop(providing);
+        let label = &login.label;
+        match put {
+            Ok(put) => {
+                self.info(format!(
+                    "logged into {label} via OAuth — you're signed in. Pick a model with /models if needed."
+                ));
+                self.say(&Authed { ok: true, provider: None });
+                let ProviderInfo { name, kind, base_url, .. } = &put.provider;
+                self.say(&ProviderChanged { provider: name, kind, base_url, has_key: true });
+                self.tell_models();
+                let models = self.models();
+                let mine = models.iter().filter(|it| it.provider == *name).count();
+                let all = models.len();
+                self.info(format!("OAuth ready: {mine} {label} model(s) available ({all} total across providers)."));
+            }
+            Err(error) => self.error(format!("OAuth login failed: {error}")),
+        }
     }
 }
 

@@ -66,6 +66,7 @@ impl Bridge {
         self.say(&Ready { fields: &self.ready_fields() });
         self.has_greeted.store(true, Ordering::Release);
         self.say_hello(init.protocol_version, init.client.as_ref());
+        self.tell_undecided();
         let recovery = std::mem::take(&mut self.state().recovery);
         if let Some(error) = &recovery.error {
             self.error(error);
@@ -107,6 +108,7 @@ impl Bridge {
         let providers = self.service::<dyn Providers>().and_then(|it| it.list().ok()).unwrap_or_default();
         let mode = self.service::<dyn ApprovalModes>().and_then(|it| it.mode().ok());
         let presets = presets(self);
+        let (plugins, plugins_skipped) = self.plugin_names();
         let messages = self.agent().map_or(0, |it| it.session().messages().len());
         let mut fields = json!({
             "models": self.models(),
@@ -124,8 +126,8 @@ impl Bridge {
             "has_vision_config": false,
             "sandboxReady": false,
             "resumed_messages": messages,
-            "plugins": [],
-            "plugins_skipped": [],
+            "plugins": plugins,
+            "plugins_skipped": plugins_skipped,
         });
         for Told { field, name, default } in SETTINGS {
             fields[*field] = self.setting(name).unwrap_or_else(default);

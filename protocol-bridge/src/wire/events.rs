@@ -10,13 +10,14 @@ mod tools;
 mod turn;
 
 pub(crate) use admin::{
-    AgentList, Checkpoints, GoalState, MarketplaceError, MarketplaceState, MemoryList, PluginCommands, PluginError,
-    PluginsList, SandboxError, SandboxStatus, Skills, TrustPrompt,
+    AgentList, Checkpoints, GoalState, MarketplaceError, MarketplaceState, MemoryList, PluginCommands, PluginDisabled,
+    PluginEnabled, PluginError, PluginInstalled, PluginRemoved, PluginStatusEvent, PluginsList, SandboxError,
+    SandboxStatus, Skills, TrustApplied, TrustPrompt,
 };
 pub(crate) use approval::{ApprovalChanged, ApprovalExpired, ApprovalRequest, AskRequest, SudoRequest};
 pub(crate) use providers::{
-    Authed, ConfigChanged, Models, ModelsRefreshed, ProviderChanged, ProviderModelsPreview, ProviderPresets,
-    SearchKeySet, UsageReport, VisionConfig,
+    Authed, ConfigChanged, Models, ModelsRefreshed, OauthPrompt, ProviderChanged, ProviderModelsPreview,
+    ProviderPresets, SearchKeySet, UsageReport, VisionConfig,
 };
 pub(crate) use sessions::{
     History, Reset, SessionChangeFailed, SessionChanged, SessionDeleted, SessionList, SessionPinned, SessionRenamed,

@@ -26,14 +26,12 @@ named! { RemovePlugin EnablePlugin DisablePlugin }
 #[derive(Deserialize)]
 pub(crate) struct InstallPlugin {
     pub(crate) path: String,
-    #[expect(dead_code, reason = "the field is checked, and nothing installs plugins yet")]
-    scope: Option<String>,
+    pub(crate) scope: Option<String>,
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "the field is checked, and nobody is asked for trust yet")]
 pub(crate) struct PluginTrustDecisions {
-    decisions: BTreeMap<String, String>,
+    pub(crate) decisions: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]

@@ -49,9 +49,8 @@ pub(crate) struct LoginOauth {
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "the field is checked, and nothing logs in with a browser yet")]
 pub(crate) struct OauthCode {
-    code: String,
+    pub(crate) code: String,
 }
 
 #[derive(Deserialize)]

@@ -10,6 +10,18 @@ wire_events! {
     PluginsList<'a> = "plugins_list", checked { plugins: &'a [Value], }
     PluginCommands<'a> = "plugin_commands", checked { commands: &'a [Value], }
     PluginError<'a> = "plugin_error", plain { name: &'a str, message: &'a str, }
+    PluginInstalled<'a> = "plugin_installed", checked {
+        #[serde(flatten)]
+        fields: &'a Value,
+    }
+    PluginRemoved<'a> = "plugin_removed", plain { name: &'a str, }
+    PluginEnabled<'a> = "plugin_enabled", plain { name: &'a str, }
+    PluginDisabled<'a> = "plugin_disabled", plain { name: &'a str, }
+    PluginStatusEvent<'a> = "plugin_status", plain { plugin: &'a str, text: &'a str, }
+    TrustApplied<'a> = "plugin_trust_applied", checked {
+        #[serde(flatten)]
+        fields: &'a Value,
+    }
     TrustPrompt<'a> = "plugin_trust_prompt", checked { plugins: &'a [Value], }
     MemoryList<'a> = "memory_list", checked { entries: &'a [Value], count: usize, }
     Checkpoints<'a> = "checkpoints", checked { checkpoints: &'a [Value], }

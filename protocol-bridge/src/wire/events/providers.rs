@@ -30,6 +30,7 @@ wire_events! {
         #[serde(skip_serializing_if = "Option::is_none")]
         provider: Option<&'a str>,
     }
+    OauthPrompt<'a> = "oauth_prompt", plain { url: &'a str, code: &'a str, message: &'a str, }
     SearchKeySet<'a> = "search_key_set", plain { provider: &'a str, has_key: bool, }
     ConfigChanged<'a> = "config_changed", checked { key: &'a str, value: &'a Value, }
     UsageReport<'a> = "usage", checked {
