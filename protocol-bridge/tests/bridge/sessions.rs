@@ -13,7 +13,7 @@ use crate::kit::{Setup, World, first, text_of, types};
 
 /// A world whose sessions are kept in a folder.
 async fn world(root: Root, folder: &TempDir, file: &str, script: impl IntoIterator<Item = Reply>) -> World {
-    let store = SessionStoreConfig { folder: folder.path().join("unnamed") };
+    let store = SessionStoreConfig::new(folder.path().join("unnamed"));
     root.mount::<SessionStorePlugin>(store).unwrap().running().await.unwrap();
     let session = Some(folder.path().join(file));
     let setup = Setup { session, workspace: folder.path().to_owned(), ..Setup::default() };
