@@ -2,7 +2,7 @@
 
 use linn_bus::FiberState;
 
-use crate::support::World;
+use crate::support::{Other, World};
 
 fn entry(id: &str, plugin: &str, more: &str) -> String {
     format!("[[plugins]]\nid = '{id}'\nplugin = '{plugin}'\nconfig = {{ tag = '{id}' }}\n{more}\n")
@@ -47,6 +47,7 @@ async fn ld_09_isolation_of_a_dependant_stops_it_only_where_it_matters() {
     world.apply_all(&with(OTHER)).await;
     world.apply_all(&with("")).await;
     assert_eq!(world.told(), "");
+    assert!(world.root.get::<dyn Other>().is_none_or(|it| it.nothing().is_err()), "it is named and not provided");
     world.end().await;
 }
 

@@ -38,7 +38,6 @@ impl Store for Text {
 }
 
 #[service("loader-test.other")]
-#[expect(dead_code, reason = "nobody provides it")]
 pub(crate) trait Other {
     fn nothing(&self) -> Result<(), ServiceError>;
 }
