@@ -15,6 +15,9 @@ use crate::system::processes::kill_family;
 /// How often SIGKILL is sent before what does not go is left: it waits in the kernel, and goes when that lets it.
 const N_KILLS: u32 = 40;
 
+/// How often what was dropped is looked at before it is left to die alone.
+const N_LOOKS_IN_DROP: u32 = 500;
+
 /// How long after a signal the processes are looked at again: at first, and at most.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
@@ -90,12 +93,16 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.is_reaped {
-            self.kill();
-            if self.try_reap().is_none() {
-                // It is dying: it holds nothing that could keep it, so this takes moments.
-                let _ = self.child.wait();
+        // What is killed is gone in moments, and nobody who drops it shall meet it any more.
+        for _ in 0..N_LOOKS_IN_DROP {
+            if self.is_reaped || (self.kill() == 0 && has_exited(self.pid)) {
+                break;
             }
+            std::thread::yield_now();
+        }
+        if !self.is_reaped && self.try_reap().is_none() {
+            // It is dying, and holds nothing that could keep it.
+            let _ = self.child.wait();
         }
     }
 }
