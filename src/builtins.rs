@@ -1,6 +1,7 @@
 //! The built-in plugins, in the order they are mounted.
 
-use linn_config::Config;
+use linn_bus::Plugin as _;
+use linn_config::{BuiltIn, Config};
 use linn_plugin_agent_loop::{AgentLoopPlugin, LoopConfig};
 use linn_plugin_approval::ApprovalGatePlugin;
 use linn_plugin_bulk::{BulkConfig, BulkPlugin};
@@ -80,6 +81,17 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
         mounts.put::<GitPlugin>(GitConfig::default());
         mounts.put::<DiagnosticsPlugin>(said(setup, configured::diagnostics));
     }
+}
+
+/// The plugins of the program as entries of the plugin tree, each under its own name, in the order they are mounted. What is
+/// configured is read against them: [`Config::load`].
+pub fn built_in_entries() -> Vec<BuiltIn> {
+    let mut mounts = Mounts::default();
+    let somewhere = Some(std::path::PathBuf::from("/"));
+    put_all(&mut mounts, &Setup { workspace: somewhere.clone(), sessions: somewhere, config: None });
+    let mut entries: Vec<_> = mounts.names().iter().map(|it| BuiltIn::plugin(*it)).collect();
+    entries.push(BuiltIn::plugin(ScriptPluginsPlugin::NAME));
+    entries
 }
 
 /// What the configuration says of a plugin; its defaults without one.

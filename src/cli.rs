@@ -5,9 +5,11 @@ mod chat;
 mod config;
 mod demo;
 mod doctor;
+mod events;
 mod json;
 mod lines;
 mod loaded;
+mod plugins;
 mod run;
 mod serve;
 mod sessions;
@@ -50,6 +52,14 @@ enum Command {
     Config(ConfigArguments),
     /// What is wrong on this machine.
     Doctor(DoctorArguments),
+    /// Plugins: what there is, and what you write.
+    Plugin(PluginArguments),
+    /// Every event there is, with its mode and scope.
+    Events {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// The sessions that are kept.
     Sessions {
         #[command(subcommand)]
@@ -102,6 +112,52 @@ struct ServeArguments {
     /// docs/config.md lists them. Unknown ones are passed over.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<String>,
+}
+
+/// Plugins.
+#[derive(Debug, Parser)]
+struct PluginArguments {
+    #[command(subcommand)]
+    command: PluginCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PluginCommand {
+    /// List those of the program, of libraries and of scripts; also those that cannot be loaded, with the reason.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+    /// Say whether a library or a folder of scripts can be loaded, and why not.
+    Check {
+        /// The library, or the folder.
+        path: PathBuf,
+    },
+    /// Trust a library that a workspace brings, with exactly its content of now.
+    Trust {
+        /// The library.
+        library: PathBuf,
+    },
+    /// Make the crate of a new plugin, with a test and a README.
+    New {
+        /// Its name, such as `word-count`.
+        name: String,
+        /// Where its folder is made.
+        #[arg(long, default_value = ".")]
+        folder: PathBuf,
+        /// The folder `loader/sdk` of the sources that this program was built from.
+        #[arg(long)]
+        sdk: PathBuf,
+    },
+    /// Build the crate of a plugin as a library.
+    Build {
+        /// Its folder.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
 }
 
 /// What is wrong.
@@ -218,6 +274,15 @@ async fn run(command: Command) -> anyhow::Result<u8> {
         Command::Run(arguments) => run::run(arguments).await.map(turn::Outcome::exit_code),
         Command::Chat(arguments) => chat::chat(arguments).await.map(turn::Outcome::exit_code),
         Command::Serve(arguments) => serve::serve(arguments.flags).await.map(|()| 0),
+        Command::Plugin(arguments) => {
+            let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
+            plugins::plugin(arguments, &terminal).await.map(|is_well| u8::from(!is_well))
+        }
+        Command::Events { json } => {
+            let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
+            events::events(json, &terminal);
+            Ok(0)
+        }
         Command::Doctor(arguments) => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
             doctor::doctor(&arguments, &terminal).await.map(|is_well| u8::from(!is_well))

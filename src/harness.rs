@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use linn_bus::{BusError, Context, DisposeError, Fiber, FiberState, Plugin, Root, Seams, Svc};
-use linn_config::Config;
+use linn_bus::{
+    BusError, Context, DisposeError, Fault, Fiber, FiberState, Mounting, Plugin, Root, Seams, Svc, plugin_catalogue,
+};
+use linn_config::{Config, Layer, Tree};
+use linn_loader::Loader;
 use linn_services::agent::Agents;
 use linn_services::plugin_admin::PluginAdmin;
 use linn_services::session::Sessions;
 
-use crate::builtins;
 use crate::settings::LiveConfig;
+use crate::{added, builtins};
 
 /// A harness that runs: every built-in plugin is mounted, and so are those it was built with.
 ///
@@ -36,6 +39,7 @@ pub struct Harness {
     root: Root,
     fibers: Vec<Fiber>,
     workspace: Option<PathBuf>,
+    loader: Option<Loader>,
 }
 
 impl Harness {
@@ -72,7 +76,13 @@ impl Harness {
         self.workspace.as_deref()
     }
 
-    /// The mounted plugins, in their order.
+    /// What mounts the entries that the configuration adds, and the libraries they are in; nothing if it adds none and there
+    /// are no libraries.
+    pub fn loader(&self) -> Option<&Loader> {
+        self.loader.as_ref()
+    }
+
+    /// The plugins of the program that are mounted, in their order.
     pub fn plugins(&self) -> &[Fiber] {
         &self.fibers
     }
@@ -95,7 +105,7 @@ impl Harness {
 }
 
 /// Mounts one plugin.
-type Mount = Box<dyn FnOnce(&Context) -> Result<Fiber, BusError> + Send>;
+type Mount = Box<dyn FnOnce(&Context) -> Result<Fiber, Fault> + Send>;
 
 /// What is set about the harness as a whole.
 #[derive(Debug, Clone, Default)]
@@ -121,7 +131,37 @@ impl Mounts {
         if !self.mounts.contains_key(P::NAME) {
             self.order.push(P::NAME);
         }
-        self.mounts.insert(P::NAME, Box::new(move |ctx| ctx.mount::<P>(config).map(|it| (*it).clone())));
+        self.mounts
+            .insert(P::NAME, Box::new(move |ctx| ctx.mount::<P>(config).map(|it| (*it).clone()).map_err(Into::into)));
+    }
+
+    /// The names of the plugins, in their order.
+    pub(crate) fn names(&self) -> &[&'static str] {
+        &self.order
+    }
+
+    /// Does what a tree says of the plugins of the program: their order, which are left out, and the config of those that
+    /// somebody gave one.
+    fn heed(&mut self, tree: &Tree) {
+        let entries = || tree.entries().iter().filter(|it| it.inserted_by.layer == Layer::BuiltIn);
+        let place = |name: &str| entries().position(|it| it.id == name).unwrap_or(usize::MAX);
+        // What nobody placed stays where the program has it.
+        if entries().any(|it| it.placed_by.is_some()) {
+            self.order.sort_by_key(|it| place(it));
+        }
+        for entry in entries() {
+            let Some(name) = self.order.iter().copied().find(|it| *it == entry.id) else { continue };
+            if !entry.is_enabled {
+                self.order.retain(|it| *it != name);
+                self.mounts.remove(name);
+            } else if entry.config_by.is_some()
+                && let Some(plugin) = plugin_catalogue().into_iter().find(|it| it.name == name)
+            {
+                let config = entry.config.to_json();
+                let mount = move |ctx: &Context| plugin.mount(ctx, &Mounting::default(), &config).map_err(Fault::from);
+                self.mounts.insert(name, Box::new(mount));
+            }
+        }
     }
 }
 
@@ -132,6 +172,7 @@ pub struct HarnessBuilder {
     seams: Option<Seams>,
     setup: Setup,
     changes: Vec<Change>,
+    looks_for_libraries: bool,
 }
 
 /// One change to the built-in plugins.
@@ -158,6 +199,12 @@ impl HarnessBuilder {
     pub fn config(mut self, config: Config) -> Self {
         self.setup.workspace.get_or_insert_with(|| config.workspace().to_owned());
         self.setup.config = Some(Arc::new(LiveConfig::new(config)));
+        self
+    }
+
+    /// Looks for libraries also where no entry asks for one, so that they can be listed.
+    pub fn look_for_libraries(mut self) -> Self {
+        self.looks_for_libraries = true;
         self
     }
 
@@ -202,9 +249,21 @@ impl HarnessBuilder {
                 }
             }
         }
+        let config = self.setup.config.clone();
+        if let Some(config) = &config {
+            mounts.heed(config.lock().tree());
+        }
         let root = Root::new(self.seams.unwrap_or_else(linn_bus::TokioRuntime::seams));
-        match mount_all(&root, mounts).await {
-            Ok(fibers) => Ok(Harness { root, fibers, workspace: self.setup.workspace }),
+        let mounted = async {
+            let fibers = mount_all(&root, mounts).await?;
+            let loader = match &config {
+                Some(config) => added::load(&root, config, self.looks_for_libraries).await?,
+                None => None,
+            };
+            Ok((fibers, loader))
+        };
+        match mounted.await {
+            Ok((fibers, loader)) => Ok(Harness { root, fibers, workspace: self.setup.workspace, loader }),
             Err(error) => {
                 if let Err(left) = root.fiber().dispose().await {
                     root.logger().error(left);
@@ -221,7 +280,7 @@ async fn mount_all(root: &Root, mounts: Mounts) -> Result<Vec<Fiber>, BuildError
     let mut fibers = Vec::with_capacity(order.len());
     for name in order {
         if let Some(mount) = mounts.remove(name) {
-            let fiber = mount(root).map_err(|source| BuildError::Plugin { plugin: name.to_owned(), source })?;
+            let fiber = mount(root).map_err(|cause| BuildError::Mount { plugin: name.to_owned(), cause })?;
             fibers.push(fiber);
         }
     }
@@ -251,6 +310,17 @@ pub enum BuildError {
         #[source]
         source: BusError,
     },
+    /// A plugin was not mounted: most often its config is wrong.
+    #[error("plugin `{plugin}` is not mounted: {cause:#}")]
+    Mount {
+        /// The plugin.
+        plugin: String,
+        /// Why.
+        cause: Fault,
+    },
+    /// What mounts the entries that the configuration adds did not start.
+    #[error("the loader of plugins does not start")]
+    Loader(#[source] BusError),
     /// A plugin waits for what does not come.
     #[error("plugin `{plugin}` waits: {waits_for}")]
     Waits {
@@ -275,9 +345,11 @@ impl BuildError {
     }
 
     /// Stable code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> &str {
         match self {
             Self::Plugin { source, .. } => source.code(),
+            Self::Mount { cause, .. } => cause.code().unwrap_or("PLUGIN_NOT_MOUNTED"),
+            Self::Loader(source) => source.code(),
             Self::Waits { .. } => "PLUGIN_WAITS",
             Self::Unknown { .. } => "UNKNOWN_PLUGIN",
         }

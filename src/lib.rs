@@ -13,15 +13,19 @@
 
 #![forbid(unsafe_code)]
 
+mod added;
 mod builtins;
 mod configured;
 mod harness;
 mod settings;
 
+pub use added::trust_file;
+pub use builtins::built_in_entries;
 pub use harness::{BuildError, Harness, HarnessBuilder};
 pub use linn_bridge as bridge;
 pub use linn_bus as bus;
 pub use linn_config as config;
+pub use linn_loader as loader;
 pub use linn_services as services;
 pub use settings::{LiveConfig, SettingsPlugin};
 

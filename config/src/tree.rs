@@ -192,6 +192,19 @@ impl Tree {
         self.entries.iter().find(|it| it.id == id)
     }
 
+    /// The entries that somebody added to those the program is built with, in their order.
+    #[must_use]
+    pub fn added(&self) -> Self {
+        let is_added = |it: &&Entry| it.inserted_by.layer != Layer::BuiltIn;
+        let mut entries: Vec<_> = self.entries.iter().filter(is_added).cloned().collect();
+        let known: Vec<_> = entries.iter().map(|it| it.id.clone()).collect();
+        for entry in &mut entries {
+            // The group of the program that it was put in is not there.
+            entry.parent = entry.parent.take().filter(|it| known.contains(it));
+        }
+        Self { entries }
+    }
+
     /// Applies all patches in order, and gives what is wrong with each that is not applied.
     pub(crate) fn merge(patches: impl IntoIterator<Item = Patch>) -> (Self, Vec<Problem>) {
         let mut tree = Self::default();

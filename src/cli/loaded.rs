@@ -80,7 +80,7 @@ impl SettingsArguments {
             pass("--set", pair.clone());
         }
         let sources = Sources::system(arguments).context("the current folder cannot be told")?;
-        Ok(Config::load(sources, &[]))
+        Ok(Config::load(sources, &linn::built_in_entries()))
     }
 }
 

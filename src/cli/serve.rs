@@ -14,7 +14,7 @@ use crate::cli::signals::{Signals, interrupt};
 /// clients, and `--set` and its like.
 pub(crate) async fn serve(flags: Vec<String>) -> anyhow::Result<()> {
     let sources = Sources::system(flags).context("the current folder cannot be told")?;
-    let config = Config::load(sources, &[]);
+    let config = Config::load(sources, &linn::built_in_entries());
     for problem in config.problems() {
         tracing::warn!("config: {problem}");
     }

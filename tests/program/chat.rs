@@ -34,3 +34,23 @@ fn without_a_prompt_nothing_is_asked_and_it_ends_with_0() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(!stdout(&output).contains("Not asked."));
 }
+
+#[test]
+fn a_denial_does_not_stick_to_later_turns_and_a_line_that_is_no_text_is_passed_over() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    let stage = Stage::new();
+    let call = crate::stage::calls("c", "write_file", &serde_json::json!({ "path": "a", "content": "x" }));
+    let model = stage.recording("r", &[call, says("Not allowed."), says("Fine.")]);
+    let (work, sessions) = (stage.path("work"), stage.path("sessions"));
+    let (work, sessions) = (work.to_str().unwrap(), sessions.to_str().unwrap());
+    let mut command = stage.command(&["chat", "--model", &model, "--workspace", work, "--sessions", sessions]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"one\n\xff\xfe\ntwo\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    let shown = stdout(&output);
+    assert!(shown.contains("passed over") && shown.contains("Fine."), "{shown}");
+}

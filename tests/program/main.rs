@@ -4,6 +4,7 @@
 mod chat;
 mod config;
 mod demo;
+mod plugins;
 mod run;
 mod sessions;
 mod stage;

@@ -156,3 +156,112 @@ fn r132_an_output_that_is_closed_ends_the_turn_quietly() {
     let kept = stage.linn(&["sessions", "--sessions", stage.path("sessions").to_str().unwrap()]);
     assert!(stdout(&kept).contains("go"), "{}", stdout(&kept));
 }
+
+#[test]
+fn a_repository_cannot_choose_a_recording_as_the_model() {
+    let stage = Stage::new();
+    let call = calls("c", "write_file", &json!({ "path": "pwned.txt", "content": "x" }));
+    let model = stage.recording("evil", &[call, says("done")]);
+    stage.write("work/.linn/linn.toml", &format!("model = '{model}'\n"));
+    let (work, sessions) = (stage.path("work"), stage.path("sessions"));
+    let arguments = [
+        "run",
+        "hi",
+        "--approve",
+        "never",
+        "--workspace",
+        work.to_str().unwrap(),
+        "--sessions",
+        sessions.to_str().unwrap(),
+    ];
+    let output = stage.linn(&arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stderr(&output).contains("chooses the recording"), "{}", stderr(&output));
+    assert!(!stage.path("work/pwned.txt").exists());
+}
+
+#[test]
+fn a_configuration_that_would_protect_less_than_it_says_runs_nothing() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("Not asked.")]);
+    for text in ["approval = 'always'\napproval = 'never'\n", "approval = 'alwasy'\n", "[permissions]\ndeny = 3\n"] {
+        stage.write("home/.config/linn/linn.toml", text);
+        let output = stage.run("hi", &model, &[]);
+        assert_eq!(output.status.code(), Some(1), "{text}{}", stdout(&output));
+        assert!(stderr(&output).contains("nothing is run"), "{text}{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_session_that_cannot_be_saved_is_told_and_ends_with_1() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("Hello there.")]);
+    // A folder in the place of the log: the file cannot be made, whoever runs the test.
+    stage.write("sessions/blocked", "a file where a folder should be");
+    let (work, sessions) = (stage.path("work"), stage.path("sessions/blocked/below"));
+    let arguments = [
+        "run",
+        "hi",
+        "--model",
+        &model,
+        "--workspace",
+        work.to_str().unwrap(),
+        "--sessions",
+        sessions.to_str().unwrap(),
+    ];
+    let output = stage.linn(&arguments);
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[cfg(unix)]
+#[test]
+fn sigterm_ends_the_turn_with_4_and_the_command_that_runs() {
+    let stage = Stage::new();
+    let call = calls("c", "bash", &json!({ "command": "echo $$ > pid; exec sleep 1000" }));
+    let model = stage.recording("r", &[call, says("never")]);
+    let arguments = stage.run_arguments("go", &model, &["--approve", "never"]);
+    let mut command = stage.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begin = std::time::Instant::now();
+    let pid = loop {
+        let written = std::fs::read_to_string(stage.path("work/pid")).ok();
+        if let Some(pid) = written.and_then(|it| it.trim().parse::<i32>().ok()) {
+            break rustix::process::Pid::from_raw(pid).unwrap();
+        }
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "the command never ran");
+        std::thread::yield_now();
+    };
+    let own = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(own, rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}{}", stdout(&output), stderr(&output));
+    assert!(rustix::process::test_kill_process(pid).is_err(), "it is gone with the program");
+}
+
+#[test]
+fn a_session_is_resumed_in_its_own_folder() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("One.")]);
+    let output = stage.run("hi", &model, &[]);
+    let shown = stdout(&output);
+    let session = shown.split("--resume ").nth(1).and_then(|it| it.split_whitespace().next()).unwrap().to_owned();
+    let write = calls("c", "write_file", &json!({ "path": "here.txt", "content": "x" }));
+    let model = stage.recording("s", &[write, says("Two.")]);
+    let sessions = stage.path("sessions");
+    let fixed =
+        ["--model", &model, "--sessions", sessions.to_str().unwrap(), "--approve", "never", "--resume", &session];
+    let output = stage.linn(&[&["run", "go on"][..], &fixed].concat());
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stage.path("work/here.txt").exists() && !stage.path("here.txt").exists());
+    let other = stage.path("home");
+    let output = stage.linn(&[&["run", "go on", "--workspace", other.to_str().unwrap()][..], &fixed].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("works in"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_empty_prompt_is_refused() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("Not asked.")]);
+    assert_eq!(stage.run("  ", &model, &[]).status.code(), Some(1));
+}
