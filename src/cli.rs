@@ -224,10 +224,10 @@ enum SessionsCommand {
     },
 }
 
-/// Runs the program.
-pub(crate) fn main() -> ExitCode {
-    log_to_stderr();
-    let cli = Cli::parse_from(with_command(std::env::args_os().collect(), std::io::stdin().is_terminal()));
+/// Runs the program with this command line; `log` is how much it tells on standard error, such as `debug`.
+pub(crate) fn main(arguments: Vec<OsString>, log: Option<&str>) -> ExitCode {
+    log_to_stderr(log);
+    let cli = Cli::parse_from(with_command(arguments, std::io::stdin().is_terminal()));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&anyhow::Error::new(error).context("no runtime")),
@@ -252,9 +252,9 @@ fn with_command(mut arguments: Vec<OsString>, is_terminal: bool) -> Vec<OsString
     arguments
 }
 
-/// Warnings and errors go to standard error; `LINN_LOG` names another level, such as `debug`.
-fn log_to_stderr() {
-    let level = std::env::var("LINN_LOG").ok().and_then(|it| it.parse().ok());
+/// Warnings and errors go to standard error, or what the level named has.
+fn log_to_stderr(level: Option<&str>) {
+    let level = level.and_then(|it| it.parse().ok());
     tracing_subscriber::fmt()
         .with_max_level(level.unwrap_or(tracing_subscriber::filter::LevelFilter::WARN))
         .with_writer(std::io::stderr)

@@ -7,5 +7,5 @@ mod cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main()
+    cli::main(std::env::args_os().collect(), std::env::var("LINN_LOG").ok().as_deref())
 }

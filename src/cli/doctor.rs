@@ -94,12 +94,14 @@ async fn of_providers(
     findings: &mut Vec<Finding>,
 ) -> anyhow::Result<()> {
     let providers = harness.context().require::<dyn Providers>()?;
-    let all = providers.list()?;
+    // What stands in while nothing is configured is none that the user chose.
+    let is_chosen = |it: &ProviderInfo| it.is_logged_in || it.name != "default";
+    let all: Vec<_> = providers.list()?.into_iter().filter(is_chosen).collect();
     if all.is_empty() {
         let how = "add one to ~/.config/linn/linn.toml, or use `--base-url`; docs/endpoints.md tells how";
         findings.push(Finding::Note(format!("no provider is configured: {how}")));
     }
-    let models = match is_offline {
+    let models = match is_offline || all.is_empty() {
         true => Vec::new(),
         false => providers.refresh().await?,
     };

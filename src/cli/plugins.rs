@@ -8,7 +8,7 @@ use linn::loader::{LibraryFile, Listing, ListingSource, TrustStore};
 use linn::services::plugin_admin::PluginAdmin;
 
 use crate::cli::terminal::Terminal;
-use crate::cli::{PluginArguments, PluginCommand};
+use crate::cli::{PluginArguments, PluginCommand, sessions};
 
 /// Does what a command says. Whether all is well.
 pub(crate) async fn plugin(arguments: PluginArguments, terminal: &Terminal) -> anyhow::Result<bool> {
@@ -21,8 +21,7 @@ pub(crate) async fn plugin(arguments: PluginArguments, terminal: &Terminal) -> a
         }
         PluginCommand::Check { path } => check(&path, terminal).await,
         PluginCommand::Trust { library } => {
-            let home = std::env::home_dir().context("there is no home folder to keep trust in")?;
-            let digest = TrustStore::new(linn::trust_file(&home)).trust(&library)?;
+            let digest = TrustStore::new(linn::trust_file(&sessions::home()?)).trust(&library)?;
             terminal.say(&format!("{} is trusted with exactly this content: {digest}", library.display()));
             Ok(true)
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
+use linn::config::keys;
 use linn::plugins::llm_replay::{ReplayConfig, ReplayPlugin};
 use linn::services::agent::{AgentHandle, AgentOptions, CreateAgent, ResumeAgent};
 use linn::services::events::{SessionSaved, SessionUnsaved};
@@ -146,6 +147,10 @@ fn builder(arguments: &ConversationArguments, desk: &Desk) -> anyhow::Result<(Ha
     let workspace = config.workspace();
     let workspace = workspace.canonicalize().with_context(|| format!("no workspace at {}", workspace.display()))?;
     let model = chosen_model(&config)?.context(NO_MODEL)?;
+    if !model.starts_with("replay:") && config.get(&keys::PROVIDERS).is_empty() && config.get(&keys::API_KEY).is_none()
+    {
+        desk.terminal.warn("no provider is configured: name an endpoint with `--base-url`, or see docs/endpoints.md");
+    }
     let options = AgentOptions { model: Some(model), ..AgentOptions::default() };
     let builder = Harness::builder()
         .workspace(workspace)

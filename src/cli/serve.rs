@@ -37,9 +37,10 @@ pub(crate) async fn serve(flags: Vec<String>) -> anyhow::Result<()> {
         .sessions(folder)
         .config(config)
         .plugin::<SessionStorePlugin>(store)
-        .plugin::<BridgePlugin>(bridge)
         .build()
         .await?;
+    // It makes its agent when it starts, so what drives agents has to be there.
+    harness.context().mount::<BridgePlugin>(bridge)?.running().await.context("the front end cannot be served")?;
     let mut signals = Signals::new().context("signals cannot be listened to")?;
     tokio::select! {
         () = handle.ended() => {}

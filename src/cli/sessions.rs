@@ -20,10 +20,14 @@ pub(crate) fn folder(chosen: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
+/// The home folder of the user.
+pub(crate) fn home() -> anyhow::Result<PathBuf> {
+    std::env::home_dir().context("there is no home folder")
+}
+
 /// The folder that sessions are kept in if no other is named. It may not be there.
 pub(crate) fn default_folder() -> anyhow::Result<PathBuf> {
-    let home = std::env::home_dir().context("there is no home folder; name one with --sessions")?;
-    Ok(home.join(".local/share/linn/sessions"))
+    Ok(home().context("name one for sessions with --sessions")?.join(".local/share/linn/sessions"))
 }
 
 /// The folder that a kept session works in, if it has one.

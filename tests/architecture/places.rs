@@ -55,6 +55,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "src/cli/demo",
     "src/cli/run",
     "src/cli/sessions",
+    "src/cli/signals",
     "src/main",
 ];
 

@@ -38,7 +38,7 @@ fn an_entry_of_a_plugin_that_there_is_not_is_told_and_the_rest_runs() {
 #[test]
 fn a_folder_of_scripts_is_checked_and_everything_wrong_is_told_at_once() {
     let stage = Stage::new();
-    let manifest = json!({ "name": "Bad Name", "version": "", "description": "x", "hooks": { "pre_nothing": "a.sh" } });
+    let manifest = json!({ "name": "Bad Name", "version": "", "description": "x", "hooks": { "pre_nothing": { "script": "a.sh" }, "pre_bash": { "script": "../out.sh" } } });
     stage.write("plugin/plugin.json", &manifest.to_string());
     let output = stage.linn(&["plugin", "check", stage.path("plugin").to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));

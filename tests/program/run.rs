@@ -50,7 +50,8 @@ fn a_turn_that_fails_ends_with_1_and_says_why() {
 #[test]
 fn a_model_that_nobody_knows_and_a_recording_that_is_not_there_are_errors_by_name() {
     let stage = Stage::new();
-    for (model, named) in [("gpt-0", "gpt-0"), ("replay:nothing-here.jsonl", "nothing-here.jsonl")] {
+    for (model, named) in [("gpt-0", "no provider is configured"), ("replay:nothing-here.jsonl", "nothing-here.jsonl")]
+    {
         let output = stage.run("hi", model, &[]);
         assert_eq!(output.status.code(), Some(1));
         assert!(stdout(&output).contains(named), "{}{}", stdout(&output), stderr(&output));

@@ -10,7 +10,7 @@ fn put_plugin(client_folder: &std::path::Path, name: &str) {
     std::fs::create_dir_all(&folder).unwrap();
     let manifest = json!({
         "name": name, "version": "1.0.0", "description": "A plugin of a test.",
-        "hooks": { "pre_write": "guard.sh" },
+        "hooks": { "pre_write": { "script": "guard.sh", "pass_args": true } },
         "tools": [{
             "name": "shout", "description": "Shouts.", "script": "shout.sh",
             "parameters": { "type": "object", "properties": { "text": { "type": "string" } } },
@@ -21,10 +21,10 @@ fn put_plugin(client_folder: &std::path::Path, name: &str) {
     let scripts = [
         (
             "guard.sh",
-            "#!/bin/sh\nread -r line\ncase \"$line\" in *secret*) echo '{\"decision\":\"deny\",\"reason\":\"not this file\"}';; *) echo '{\"decision\":\"allow\"}';; esac\n",
+            "#!/bin/sh\nline=$(cat)\ncase \"$line\" in *secret*) echo '{\"allow\":false,\"reason\":\"not this file\"}';; *) echo '{\"allow\":true}';; esac\n",
         ),
-        ("shout.sh", "#!/bin/sh\ncat >/dev/null\necho '{\"output\":\"LOUD\"}'\n"),
-        ("hello.sh", "#!/bin/sh\ncat >/dev/null\necho '{\"output\":\"hello there\"}'\n"),
+        ("shout.sh", "#!/bin/sh\ncat >/dev/null\necho '{\"ok\":true,\"output\":\"LOUD\"}'\n"),
+        ("hello.sh", "#!/bin/sh\ncat >/dev/null\necho '{\"ok\":true,\"output\":\"hello there\"}'\n"),
     ];
     for (file, script) in scripts {
         let file = folder.join(file);

@@ -52,7 +52,7 @@ impl Driver {
 
     pub(crate) fn tell_error(&self, agent: &Agent, turn: u32, step: u32, error: &LoopError) {
         let (message, info) = (error.to_string(), error.info());
-        self.seams.ctx.logger().error(format_args!("agent `{}`, turn {turn}, step {step}: {message}", agent.id()));
+        self.seams.ctx.logger().debug(format_args!("agent `{}`, turn {turn}, step {step}: {message}", agent.id()));
         self.seams.ctx.emit(&AgentError { agent: agent.clone(), turn, step, message, error: info });
     }
 
