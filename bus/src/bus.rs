@@ -112,7 +112,7 @@ impl Bus {
     /// In the order they came in.
     pub(crate) fn fibers(&self) -> Vec<Arc<FiberInner>> {
         let mut fibers: Vec<_> = lock(&self.fibers).iter().filter_map(Weak::upgrade).collect();
-        fibers.sort_unstable_by_key(|it| it.id);
+        fibers.sort_unstable_by_key(|it| it.identity.id);
         fibers
     }
 

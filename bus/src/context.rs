@@ -734,6 +734,6 @@ impl Context {
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Context({} #{})", self.plugin(), self.0.fiber.id)
+        write!(f, "Context({} #{})", self.plugin(), self.0.fiber.identity.id)
     }
 }

@@ -1,7 +1,7 @@
 //! Fibers: one mounted instance of a plugin each, with its state, its effects and its place in the tree.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::bus::{Bus, PanicCount, lock};
 use crate::context::{Context, View};
@@ -58,7 +58,7 @@ pub(crate) struct Identity {
     /// Number of the fiber.
     pub(crate) id: u64,
     pub(crate) name: Arc<str>,
-    place: RwLock<Arc<[u32]>>,
+    place: Mutex<Arc<[u32]>>,
     pub(crate) visible: AtomicBool,
     /// Another version was switched in for it.
     pub(crate) replaced: AtomicBool,
@@ -67,12 +67,12 @@ pub(crate) struct Identity {
 impl Identity {
     /// Its place in the tree.
     pub(crate) fn place(&self) -> Arc<[u32]> {
-        self.place.read().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.place).clone()
     }
 
     /// Call it with all cells locked that have listeners of the fiber, and have those put in order.
     pub(crate) fn set_place(&self, place: Arc<[u32]>) {
-        *self.place.write().unwrap_or_else(PoisonError::into_inner) = place;
+        *lock(&self.place) = place;
     }
 }
 
@@ -192,7 +192,6 @@ impl Activation {
 
 #[doc(hidden)]
 pub(crate) struct FiberInner {
-    pub(crate) id: u64,
     pub(crate) identity: Arc<Identity>,
     pub(crate) bus: Arc<Bus>,
     pub(crate) parent: Option<Arc<FiberInner>>,
@@ -330,11 +329,10 @@ impl FiberInner {
     pub(crate) fn root(bus: Arc<Bus>) -> Arc<Self> {
         let id = bus.next_fiber_id();
         let fiber = Arc::new(Self {
-            id,
             identity: Arc::new(Identity {
                 id,
                 name: "root".into(),
-                place: RwLock::new(Arc::default()),
+                place: Mutex::new(Arc::default()),
                 visible: AtomicBool::new(true),
                 replaced: AtomicBool::new(false),
             }),
@@ -372,11 +370,10 @@ impl FiberInner {
         let parent_place = &parent.identity.place();
         let visible = AtomicBool::new(!new.hidden && parent.is_visible());
         let fiber = Arc::new(Self {
-            id,
             identity: Arc::new(Identity {
                 id,
                 name: new.name,
-                place: RwLock::new(new.place.below(parent_place)),
+                place: Mutex::new(new.place.below(parent_place)),
                 visible,
                 replaced: AtomicBool::new(false),
             }),
@@ -437,7 +434,7 @@ impl FiberInner {
     pub(crate) fn is_within(&self, other: u64) -> bool {
         let mut at = Some(self);
         while let Some(fiber) = at {
-            if fiber.id == other {
+            if fiber.identity.id == other {
                 return true;
             }
             at = fiber.parent.as_deref();
@@ -557,7 +554,7 @@ impl Fiber {
 
     /// Number of the fiber, 0 for the root; none once it is disposed.
     pub fn id(&self) -> Option<u64> {
-        (!lock(&self.0.life).disposed).then_some(self.0.id)
+        (!lock(&self.0.life).disposed).then_some(self.0.identity.id)
     }
 
     /// Name of its plugin.
@@ -681,6 +678,6 @@ impl Eq for Fiber {}
 
 impl std::fmt::Debug for Fiber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fiber({} #{}, {})", self.0.identity.name, self.0.id, self.state())
+        write!(f, "Fiber({} #{}, {})", self.0.identity.name, self.0.identity.id, self.state())
     }
 }

@@ -202,7 +202,7 @@ impl Context {
             .fibers()
             .iter()
             .map(|it| FiberInfo {
-                id: it.id,
+                id: it.identity.id,
                 name: it.identity.name.clone(),
                 place: it.identity.place().as_ref().into(),
                 state: it.state(),

@@ -51,7 +51,7 @@ impl Drop for Driver {
             life.abandoned = true;
             life.rest.problems = vec![DisposeProblem::ExecutorEnded { plugin: fiber.identity.name.clone() }];
         }
-        fiber.bus.rows.wake_fiber(fiber.id);
+        fiber.bus.rows.wake_fiber(fiber.identity.id);
     }
 }
 
@@ -136,7 +136,7 @@ impl FiberInner {
     /// The fibers whose disposal makes this one unload, itself among them.
     pub(crate) fn unload_causes(&self) -> Vec<u64> {
         let mut causes = lock(&self.life).rest.causes.clone();
-        causes.push(self.id);
+        causes.push(self.identity.id);
         causes
     }
 
@@ -176,7 +176,7 @@ impl FiberInner {
         if (previous == FiberState::Active) != (state == FiberState::Active) {
             self.bus.registry.provider_changed(self);
         }
-        self.bus.rows.wake_fiber(self.id);
+        self.bus.rows.wake_fiber(self.identity.id);
     }
 
     /// What the fiber should run with; none when it should not run.
@@ -224,7 +224,7 @@ impl FiberInner {
                     self.bus.registry.forget_dependant(self);
                     self.bus.delist(self);
                     lock(&self.life).driving = false;
-                    self.bus.rows.wake_fiber(self.id);
+                    self.bus.rows.wake_fiber(self.identity.id);
                     return;
                 }
                 Step::Rest => {
@@ -241,7 +241,7 @@ impl FiberInner {
                     if !life.again {
                         life.driving = false;
                         drop(life);
-                        self.bus.rows.wake_fiber(self.id);
+                        self.bus.rows.wake_fiber(self.identity.id);
                         return;
                     }
                 }
@@ -272,7 +272,7 @@ impl FiberInner {
         if self.bus.registry.providers(self, instance.needs()).as_deref() != Some(&*epoch.providers) {
             // A provider that went in this very moment may not have met this run among its users.
             self.forget_run(None);
-            self.bus.rows.wake_fiber(self.id);
+            self.bus.rows.wake_fiber(self.identity.id);
             return;
         }
         self.set_state(FiberState::Loading);
@@ -432,10 +432,10 @@ impl FiberInner {
 
     pub(crate) async fn wait_settled(self: &Arc<Self>) {
         let fiber = self.clone();
-        let mut waiting = SelfWaiting::new(&self.bus, self.id);
+        let mut waiting = SelfWaiting::new(&self.bus, self.identity.id);
         self.bus
             .rows
-            .wait_for(self.id, move || {
+            .wait_for(self.identity.id, move || {
                 let calls = fiber.bus.rows.own_frames();
                 // A start runs to its end, so it cannot wait for what comes after it.
                 let ends_first = fiber.is_awaited_by_a_start(&calls)
@@ -462,18 +462,18 @@ impl FiberInner {
     pub(crate) async fn wait_disposed(self: &Arc<Self>) {
         let generation = lock(&self.life).generation;
         let fiber = self.clone();
-        self.bus.rows.wait_for(self.id, move || fiber.is_down(generation)).await;
+        self.bus.rows.wait_for(self.identity.id, move || fiber.is_down(generation)).await;
     }
 
     pub(crate) async fn dispose(self: &Arc<Self>) -> Result<(), DisposeError> {
         self.request_dispose(&[], None);
         let generation = lock(&self.life).generation;
         let fiber = self.clone();
-        let mut waiting = SelfWaiting::new(&self.bus, self.id);
+        let mut waiting = SelfWaiting::new(&self.bus, self.identity.id);
         let mut starts = false;
         self.bus
             .rows
-            .wait_for(self.id, || {
+            .wait_for(self.identity.id, || {
                 let calls = fiber.bus.rows.own_frames();
                 starts = fiber.is_awaited_by_a_start(&calls);
                 waiting.set(calls);
@@ -502,7 +502,7 @@ impl FiberInner {
     }
 
     fn is_awaited_by_a_start(&self, calls: &[(usize, usize)]) -> bool {
-        is_awaited_by_a_start(&self.bus, calls, self.id)
+        is_awaited_by_a_start(&self.bus, calls, self.identity.id)
     }
 }
 

@@ -146,7 +146,7 @@ impl<P> Switched<P> {
 }
 
 fn subtree(bus: &crate::bus::Bus, top: &Arc<FiberInner>) -> Vec<Arc<FiberInner>> {
-    bus.fibers().into_iter().filter(|it| it.is_within(top.id)).collect()
+    bus.fibers().into_iter().filter(|it| it.is_within(top.identity.id)).collect()
 }
 
 fn visit_cells<'a>(

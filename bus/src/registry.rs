@@ -72,7 +72,7 @@ impl Registry {
     pub(crate) fn add_dependant(&self, fiber: &Arc<FiberInner>) {
         let mut inner = lock(&self.0);
         for key in fiber.needed() {
-            inner.dependants.entry(key).or_default().insert(fiber.id, Arc::downgrade(fiber));
+            inner.dependants.entry(key).or_default().insert(fiber.identity.id, Arc::downgrade(fiber));
         }
     }
 
@@ -81,7 +81,7 @@ impl Registry {
         for key in fiber.needed() {
             if let Some(fibers) = inner.dependants.get_mut(&key) {
                 // A weak reference, and the caller has a strong one: nothing is dropped with it.
-                fibers.remove(&fiber.id);
+                fibers.remove(&fiber.identity.id);
                 if fibers.is_empty() {
                     inner.dependants.remove(&key);
                 }
@@ -144,7 +144,7 @@ impl Registry {
         adopted?;
         // The withdrawal that would have waited for them is over.
         for fiber in waiting {
-            fiber.bus.rows.wake_fiber(fiber.id);
+            fiber.bus.rows.wake_fiber(fiber.identity.id);
         }
         self.changed(&provided, Some(provided.owner.identity.name.clone()));
         Ok(provided)
@@ -367,7 +367,7 @@ fn wing(fiber: &Arc<FiberInner>) -> Option<u64> {
     let mut wing = None;
     while let Some(fiber) = at {
         if !fiber.is_visible() {
-            wing = Some(fiber.id);
+            wing = Some(fiber.identity.id);
         }
         at = fiber.parent.as_ref();
     }

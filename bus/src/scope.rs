@@ -132,10 +132,11 @@ impl ScopeHost {
     /// Cancel safe: the disposal goes on without the waiter.
     pub async fn dispose(&self) -> Result<(), DisposeError> {
         let host = self.fiber.inner();
-        let is_ours = |it: &Arc<FiberInner>| it.parent.as_ref().is_some_and(|parent| parent.id == host.id);
+        let is_ours =
+            |it: &Arc<FiberInner>| it.parent.as_ref().is_some_and(|parent| parent.identity.id == host.identity.id);
         let scopes: Vec<_> = host.bus.fibers().into_iter().rev().filter(is_ours).collect();
         for scope in &scopes {
-            scope.request_dispose(&[host.id], None);
+            scope.request_dispose(&[host.identity.id], None);
         }
         let mut problems = self.fiber.dispose().await.err().map(|it| it.problems).unwrap_or_default();
         // A scope that was gone before the host came to it has kept what went wrong.

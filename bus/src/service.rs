@@ -519,7 +519,7 @@ impl ProvidedInner {
         let users = bus.registry.withdraw(self, &causes);
         let is_kept = || self.revived.load(Ordering::Acquire);
         for user in users {
-            bus.rows.wait_for(user.id, || is_kept() || !user.uses(self.id)).await;
+            bus.rows.wait_for(user.identity.id, || is_kept() || !user.uses(self.id)).await;
         }
         if !is_kept() {
             self.gate().close();

@@ -112,7 +112,9 @@ impl Context {
             at = fiber.parent.as_ref();
         }
         match self.bus().registry.look_up_loading(self.fiber_inner(), self.view(), slot) {
-            Some(provided) if provided.fiber.upgrade().is_some_and(|it| self.fiber_inner().is_within(it.id)) => {
+            Some(provided)
+                if provided.fiber.upgrade().is_some_and(|it| self.fiber_inner().is_within(it.identity.id)) =>
+            {
                 Ok(Svc::new(&provided))
             }
             _ => Err(BusError::ServiceUndeclared { service: T::NAME, plugin: plugin() }),
