@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use linn_bus::Root;
+use linn_bus::{BusError, Root};
 use linn_config::{Config, keys};
-use linn_loader::{LibrarySource, Loader, LoaderSettings, TrustStore};
+use linn_loader::{LibrarySource, Loader, LoaderSettings, TrustStore, Watching};
 
+use crate::builtins::built_in_entries;
 use crate::harness::BuildError;
 use crate::settings::LiveConfig;
 
@@ -41,4 +42,17 @@ pub(crate) async fn load(root: &Root, live: &LiveConfig, always: bool) -> Result
         root.logger().warn(problem);
     }
     Ok(Some(loader))
+}
+
+/// Has a loader follow the files: a library that is built anew is reloaded, and an entry that is edited is applied.
+pub(crate) async fn watch(loader: &Loader, live: &LiveConfig) -> Result<(), BusError> {
+    let (sources, files) = {
+        let config = live.lock();
+        let sources = config.sources().clone();
+        let of_user = sources.home.as_deref().map(linn_config::user_file);
+        let files = of_user.into_iter().chain([linn_config::workspace_file(config.workspace())]);
+        (sources, files.collect())
+    };
+    let tree = move || Config::load(sources.clone(), &built_in_entries()).tree().added();
+    loader.watch(Watching::new(files, tree)).await
 }

@@ -40,6 +40,7 @@ pub struct Harness {
     fibers: Vec<Fiber>,
     workspace: Option<PathBuf>,
     loader: Option<Loader>,
+    config: Option<Arc<LiveConfig>>,
 }
 
 impl Harness {
@@ -80,6 +81,19 @@ impl Harness {
     /// are no libraries.
     pub fn loader(&self) -> Option<&Loader> {
         self.loader.as_ref()
+    }
+
+    /// Follows the files of the configuration and the libraries from now on: what is built anew is reloaded, and entries
+    /// that are edited are applied. Nothing happens where there is no [`loader`](Self::loader).
+    ///
+    /// # Errors
+    ///
+    /// The system watches no files.
+    pub async fn watch_plugins(&self) -> Result<(), BusError> {
+        match (&self.loader, &self.config) {
+            (Some(loader), Some(config)) => added::watch(loader, config).await,
+            _ => Ok(()),
+        }
     }
 
     /// The plugins of the program that are mounted, in their order.
@@ -263,7 +277,7 @@ impl HarnessBuilder {
             Ok((fibers, loader))
         };
         match mounted.await {
-            Ok((fibers, loader)) => Ok(Harness { root, fibers, workspace: self.setup.workspace, loader }),
+            Ok((fibers, loader)) => Ok(Harness { root, fibers, workspace: self.setup.workspace, loader, config }),
             Err(error) => {
                 if let Err(left) = root.fiber().dispose().await {
                     root.logger().error(left);

@@ -188,7 +188,6 @@ pub(crate) fn spec(provider: &Provider) -> ProviderSpec {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests {
     use std::path::Path;
 

@@ -15,6 +15,7 @@ use serde_json::json;
 struct Ask;
 
 #[service("descriptor/store")]
+#[allow(dead_code, reason = "who needs it and who brings it is all that is told")]
 trait Store {
     fn get(&self) -> Result<u8, ServiceError>;
 }
@@ -29,6 +30,7 @@ impl Store for Seven {
 }
 
 #[derive(Clone, serde::Deserialize, schemars::JsonSchema)]
+#[allow(dead_code, reason = "what it holds is told by its schema")]
 struct Config {
     text: String,
     #[serde(default)]
@@ -36,6 +38,7 @@ struct Config {
 }
 
 #[derive(Clone, Default, serde::Deserialize, schemars::JsonSchema)]
+#[allow(dead_code, reason = "what it holds is told by its schema")]
 struct Limits {
     seconds: u32,
 }

@@ -65,6 +65,9 @@ impl Conversation {
         }
         let (builder, options) = builder(&arguments, &desk)?;
         let harness = builder.build().await?;
+        if let Err(error) = harness.watch_plugins().await {
+            tracing::warn!("plugins are not reloaded by themselves: {error}");
+        }
         if let Some(json) = &json {
             json.follow(harness.context())?;
         }

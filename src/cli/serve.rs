@@ -41,6 +41,9 @@ pub(crate) async fn serve(flags: Vec<String>) -> anyhow::Result<()> {
         .await?;
     // It makes its agent when it starts, so what drives agents has to be there.
     harness.context().mount::<BridgePlugin>(bridge)?.running().await.context("the front end cannot be served")?;
+    if let Err(error) = harness.watch_plugins().await {
+        tracing::warn!("plugins are not reloaded by themselves: {error}");
+    }
     let mut signals = Signals::new().context("signals cannot be listened to")?;
     tokio::select! {
         () = handle.ended() => {}

@@ -216,6 +216,7 @@ fn a_session_that_cannot_be_saved_is_told_and_ends_with_1() {
 
 #[cfg(unix)]
 #[test]
+#[expect(clippy::disallowed_methods, reason = "of a file that another process writes there is no signal to wait for")]
 fn sigterm_ends_the_turn_with_4_and_the_command_that_runs() {
     let stage = Stage::new();
     let call = calls("c", "bash", &json!({ "command": "echo $$ > pid; exec sleep 1000" }));

@@ -165,6 +165,7 @@ fn new_session_during_bash_terminates_old_process_and_new_session_works() {
 }
 
 /// What `look` finds at last. It looks at what the system tells of other processes, for which there is no signal.
+#[expect(clippy::disallowed_methods, reason = "a test that looks for half a minute has failed")]
 fn until_some<T>(look: impl Fn() -> Option<T>) -> T {
     let begin = std::time::Instant::now();
     loop {

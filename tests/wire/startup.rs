@@ -40,12 +40,15 @@ fn real_core_negotiates_v2_over_jsonl() {
     assert_eq!(ready["workspace"], client.path("").canonicalize().unwrap().to_str().unwrap());
 }
 
+/// A field, and whether a value is one of its type.
+type Kind = (&'static str, fn(&Value) -> bool);
+
 #[test]
 fn ready_has_every_field_that_clients_read() {
     let server = server([]);
     let client = Client::with(&server, Setup { approval: "always", ..Setup::default() });
     let ready = of(&client.seen, "ready")[0].clone();
-    let kinds: &[(&str, fn(&Value) -> bool)] = &[
+    let kinds: &[Kind] = &[
         ("models", Value::is_array),
         ("authed", Value::is_boolean),
         ("anyLoggedIn", Value::is_boolean),

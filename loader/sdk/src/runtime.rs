@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linn_bus::Fault;
-use linn_bus::library::{Runtime, RuntimeRegistration};
+use linn_bus::library::Runtime;
 use tokio::runtime::{Builder, Handle};
 
 /// Of this library, from when it is attached until it is detached.

@@ -1,4 +1,5 @@
 //! Libraries of plugins: built, looked at, opened, replaced.
+#![allow(clippy::disallowed_methods, reason = "the tests have a runtime and threads of their own")]
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
 mod calls;
