@@ -19,6 +19,7 @@ use crate::plugin::BridgeNeeds;
 use crate::run::{Run, Unsettled, Wanted};
 use crate::session::{Current, Recovery};
 use crate::sink::{Origin, Sink};
+use crate::wire::commands::Init;
 use crate::wire::events::{Error, Info};
 use crate::work::Work;
 
@@ -69,6 +70,8 @@ pub(crate) struct State {
     /// Work beside the run.
     pub(crate) jobs: Vec<Job>,
     pub(crate) n_jobs: u64,
+    /// Those who wait for the models with their first answer.
+    pub(crate) waiting: Vec<Init>,
     /// What was found when the session was opened, until it is told.
     pub(crate) recovery: Recovery,
 }

@@ -67,6 +67,7 @@ impl Bridge {
         if self.is_over.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.greet_waiting().await;
         self.end_jobs();
         self.cancel(Reason::Shutdown).await;
         if let Some(agent) = self.agent()

@@ -1,5 +1,6 @@
 //! Sections 2 and 9: what is said first.
 
+use linn_model_server::{Answer, Gate, ModelServer};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Setup, of, server, text};
@@ -113,6 +114,31 @@ fn commands_are_served_before_init_and_init_may_come_again() {
     assert_eq!((&hello["client"], &hello["client_protocol_version"]), (&Value::Null, &Value::Null));
     client.send(json!({ "type": "init" }));
     assert_eq!(client.until("agents")[0]["type"], "ready");
+}
+
+/// A server whose list of models never comes.
+fn without_models() -> ModelServer {
+    let server = server([]);
+    server.on_get("*", Answer::json(&json!({})).held_at(&Gate::new()));
+    server
+}
+
+#[test]
+fn what_was_asked_before_the_end_of_the_input_is_answered_also_while_models_are_looked_for() {
+    let server = without_models();
+    let mut client = Client::with(&server, Setup { init: false, ..Setup::default() });
+    client.send(json!({ "type": "init" }));
+    let (events, status) = client.close();
+    let names: Vec<_> = events.iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ready", "protocol_hello", "skills", "agents"]);
+    assert!(status.success());
+}
+
+#[test]
+fn where_nobody_is_logged_in_the_first_answer_waits_for_nothing() {
+    let server = without_models();
+    let client = Client::with(&server, Setup { key: false, ..Setup::default() });
+    assert_eq!(of(&client.seen, "ready")[0]["authed"], false);
 }
 
 #[test]

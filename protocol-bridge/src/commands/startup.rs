@@ -1,9 +1,13 @@
 //! `init`: what a front end learns first.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
+use linn_bus::Svc;
 use linn_services::approval::{ApprovalMode, ApprovalModes};
 use linn_services::providers::Providers;
 use linn_services::session::{Fact, Session};
@@ -45,23 +49,40 @@ const SETTINGS: &[Told] = &[
     told("sandboxNetworkMode", "sandbox_network_mode", || json!("restricted")),
 ];
 
+/// How long the first answer may wait for the models.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 impl Run for Init {
     async fn run(self, bridge: &Arc<Bridge>) {
-        let Some(providers) = bridge.service::<dyn Providers>() else { return bridge.greet(self).await };
-        // The models belong to the first answer; until they were looked for other commands go on.
+        // Where nobody is logged in there is nothing to wait for; what is found is told when it is.
+        let is_worth_it = |it: &Svc<dyn Providers>| it.list().is_ok_and(|all| all.iter().any(|it| it.is_logged_in));
+        let Some(providers) = bridge.service::<dyn Providers>().filter(is_worth_it) else {
+            return bridge.greet(self).await;
+        };
         if providers.settled().now_or_never().is_some() {
             return bridge.greet(self).await;
         }
+        // The models belong to the first answer; until they were looked for other commands go on.
+        bridge.state().waiting.push(self);
         bridge.spawn(move |bridge| async move {
-            if let Err(error) = providers.settled().await {
+            let patience = bridge.ctx.clock().sleep(PATIENCE);
+            if let Either::Left((Err(error), _)) = select(pin!(providers.settled()), pin!(patience)).await {
                 bridge.ctx.logger().warn(format_args!("the models are not known: {error}"));
             }
-            bridge.greet(self).await;
+            bridge.greet_waiting().await;
         });
     }
 }
 
 impl Bridge {
+    /// Gives the first answer to those who wait for it, with the models that are known by now.
+    pub(crate) async fn greet_waiting(self: &Arc<Self>) {
+        let waiting = std::mem::take(&mut self.state().waiting);
+        for init in waiting {
+            self.greet(init).await;
+        }
+    }
+
     async fn greet(self: &Arc<Self>, init: Init) {
         self.say(&Ready { fields: &self.ready_fields() });
         self.has_greeted.store(true, Ordering::Release);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use linn_bus::{Context, Next, listener};
+use linn_bus::{Context, Listener, Next, listener};
 use linn_bus_test::{Recorder, run};
 use linn_plugin_agent_loop::LoopConfig;
 use linn_services::agent::ContinuationStop;
@@ -47,7 +47,7 @@ impl Hole {
 }
 
 /// Registers a listener that waits in the hole.
-type Hang = fn(&Context, Arc<Hole>);
+type Hang = fn(&Context, Arc<Hole>) -> Listener;
 
 macro_rules! hangs {
     (waterfall $event:ty) => {
@@ -56,11 +56,11 @@ macro_rules! hangs {
                 hole.wait().await;
                 next.run().await
             });
-            ctx.on(waiting).unwrap();
+            ctx.on(waiting).unwrap()
         }
     };
     (told $event:ty) => {
-        |ctx, hole| drop(ctx.on(listener!(async move |_: &$event| hole.wait().await)).unwrap())
+        |ctx, hole| ctx.on(listener!(async move |_: &$event| hole.wait().await)).unwrap()
     };
 }
 
@@ -79,7 +79,7 @@ const PLACES: [(&str, Hang); 10] = [
             hole.wait().await;
             None
         });
-        ctx.on(waiting).unwrap();
+        ctx.on(waiting).unwrap()
     }),
 ];
 
@@ -90,8 +90,7 @@ fn lp_39_a_cancel_reaches_a_listener_that_never_comes_back_wherever_it_waits() {
             let world = World::new(root, [Reply::text("one"), Reply::text("two")]).await;
             let agent = world.agent().await;
             let hole = Arc::new(Hole::default());
-            let scope = world.root.scope().unwrap();
-            hang(scope.context(), hole.clone());
+            let listener = hang(&world.root, hole.clone());
             agent.send("hi").unwrap();
             hole.reached().await;
             let before = world.root.clock().monotonic();
@@ -106,7 +105,7 @@ fn lp_39_a_cancel_reaches_a_listener_that_never_comes_back_wherever_it_waits() {
             });
             assert_eq!(end, Some(TurnEndReason::Aborted { reason: Some("enough".into()) }), "{place}");
             // The next turn is none the worse for it.
-            scope.dispose().await.unwrap();
+            listener.dispose();
             say(&agent, "again").await;
             let last = agent.session().records_from(0).last().unwrap().fact.clone();
             assert!(matches!(last, Fact::TurnEnd(end) if end.reason == TurnEndReason::Completed), "{place}");
