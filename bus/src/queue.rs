@@ -16,7 +16,6 @@ use crate::fault::BusError;
 use crate::seams::BoxFuture;
 
 /// What [`Queue::next`] gives.
-#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Queued<E> {
     /// The next event.

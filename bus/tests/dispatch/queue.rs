@@ -21,7 +21,6 @@ fn numbers(all: Vec<Queued<Ping>>) -> String {
     let text = all.into_iter().map(|it| match it {
         Queued::Event(Ping(n)) => n.to_string(),
         Queued::Dropped { n } => format!("-{n}"),
-        other => panic!("{other:?}"),
     });
     text.collect::<Vec<_>>().join(" ")
 }
@@ -51,7 +50,6 @@ fn r064_a_slow_observer_does_not_slow_the_stream() {
                                     task.sleep(Duration::from_millis(100)).await.ok();
                                 }
                                 Queued::Dropped { n } => counts.lock().unwrap().1 += n,
-                                other => panic!("{other:?}"),
                             }
                         }
                     })
