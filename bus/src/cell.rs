@@ -133,7 +133,8 @@ impl<E: Event> Listeners<E> {
         hook.head().index.store(index, Ordering::Relaxed);
         // Mostly the newest comes last, and there is nothing to sort.
         let last = self.hooks.last().and_then(Option::as_ref);
-        self.sorted &= last.is_none_or(|last| dispatch_order::<E>(last.head(), hook.head()).is_lt());
+        self.sorted &=
+            last.is_none_or(|last| dispatch_order(last.head(), hook.head(), own_fiber_inside::<E>()).is_lt());
         self.hooks.push(Some(hook));
     }
 
@@ -171,10 +172,9 @@ impl<E: Event> Listeners<E> {
         if !self.sorted {
             self.hooks.retain(Option::is_some);
             self.holes = 0;
-            self.hooks.sort_by(|a, b| match (a, b) {
-                (Some(a), Some(b)) => dispatch_order::<E>(a.head(), b.head()),
-                _ => std::cmp::Ordering::Equal,
-            });
+            let heads: Vec<_> = self.hooks.iter().flatten().map(|it| it.head()).collect();
+            let order = in_dispatch_order(&heads, own_fiber_inside::<E>());
+            self.hooks = order.into_iter().map(|index| self.hooks[index].take()).collect();
             self.number();
             self.sorted = true;
         }
@@ -182,12 +182,23 @@ impl<E: Event> Listeners<E> {
     }
 }
 
+/// Whether those that hear all fibers come outside of those that hear their own only.
+fn own_fiber_inside<E: Event>() -> bool {
+    <E::Scope as crate::event::ScopeRule<E>>::OWN_FIBER
+}
+
 /// First the listeners marked so, then by place in the tree, then by number within the fiber. Where listeners hear their
 /// own fiber only, those that hear all of them come outside.
-fn dispatch_order<E: Event>(a: &HookHead, b: &HookHead) -> std::cmp::Ordering {
-    use crate::event::ScopeRule;
-    let outside = |it: &HookHead| <E::Scope as ScopeRule<E>>::OWN_FIBER && !it.global;
+fn dispatch_order(a: &HookHead, b: &HookHead, own_fiber: bool) -> std::cmp::Ordering {
+    let outside = |it: &HookHead| own_fiber && !it.global;
     (!a.first, outside(a)).cmp(&(!b.first, outside(b))).then_with(|| a.order().cmp(&b.order()))
+}
+
+/// The places of these listeners in order of dispatch. It is not generic: a sort for each event would be much code.
+fn in_dispatch_order(heads: &[&HookHead], own_fiber: bool) -> Vec<usize> {
+    let mut order: Vec<_> = (0..heads.len()).collect();
+    order.sort_by(|a, b| dispatch_order(heads[*a], heads[*b], own_fiber));
+    order
 }
 
 #[inline]
@@ -387,7 +398,7 @@ impl<E: Event> ScopeCell<E> {
         let (mut ours, mut theirs) = (own.in_order().peekable(), everywhere.in_order().peekable());
         loop {
             let from_own = match (ours.peek(), theirs.peek()) {
-                (Some(a), Some(b)) => dispatch_order::<E>(a.head(), b.head()).is_lt(),
+                (Some(a), Some(b)) => dispatch_order(a.head(), b.head(), own_fiber_inside::<E>()).is_lt(),
                 (Some(_), None) => true,
                 (None, Some(_)) => false,
                 (None, None) => break,
