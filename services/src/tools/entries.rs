@@ -106,7 +106,7 @@ impl Entries {
         if name == *RESERVED {
             return Err(ToolsError::Reserved(name));
         }
-        let arguments = ArgumentCheck::new(&name, &tool.schema.parameters)?;
+        let arguments = ArgumentCheck::new(&tool)?;
         let is_scoped = ctx.scope_key().is_some();
         // What starts in the wings takes over the names of the version that it replaces.
         if claim.is_none() && ctx.fiber().is_visible() {

@@ -77,7 +77,7 @@ impl Pipeline {
         if matches!(verdict, Verdict::Run) {
             entry = self.find(&execution);
             if let Some(entry) = &entry {
-                entry.arguments.check(execution.name(), execution.arguments())?;
+                entry.arguments.check(&entry.tool, execution.arguments())?;
             }
             verdict = self.decide(&execution, entry.as_ref()).await?;
         }

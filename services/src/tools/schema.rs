@@ -1,10 +1,12 @@
 //! Whether arguments fit the schema of a tool.
 
+use std::sync::OnceLock;
+
 use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::ids::ToolName;
-use crate::tools::{ToolFailure, ToolsError};
+use crate::tools::{Tool, ToolFailure, ToolsError};
 
 /// How many misfits of one call are told.
 const MAX_MISFITS: usize = 5;
@@ -12,30 +14,49 @@ const MAX_MISFITS: usize = 5;
 /// How much of one misfit is told, in characters: it may quote what does not fit.
 const MAX_MISFIT_CHARS: usize = 300;
 
-/// A schema that is ready to check arguments.
+/// Checks arguments against the schema of one tool. To compile a schema takes longer than most calls: one that comes from a
+/// type is compiled when it is first needed, and any other at once, since it may be none.
 #[derive(Debug)]
-pub(crate) struct ArgumentCheck(Validator);
+pub(crate) struct ArgumentCheck(OnceLock<Result<Validator, ToolsError>>);
 
 impl ArgumentCheck {
-    /// Compiles the parameters of a tool. They describe an object, and refer to nothing outside of them.
-    pub(crate) fn new(name: &ToolName, parameters: &Value) -> Result<Self, ToolsError> {
-        let bad = |why: String| ToolsError::BadSchema { name: name.clone(), why };
-        match parameters {
-            Value::Object(schema) if schema.get("type").is_none_or(|it| it == "object") => {}
-            Value::Object(schema) => return Err(bad(format!("its type is {}", schema["type"]))),
-            other => return Err(bad(format!("it is {}", kind_of(other)))),
+    /// Takes the parameters of a tool. They describe an object, and refer to nothing outside of them.
+    pub(crate) fn new(tool: &Tool) -> Result<Self, ToolsError> {
+        check_describes_object(tool.name(), &tool.schema.parameters)?;
+        let check = Self(OnceLock::new());
+        if !tool.is_derived {
+            check.validator(tool)?;
         }
-        jsonschema::validator_for(parameters).map(Self).map_err(|error| bad(error.to_string()))
+        Ok(check)
+    }
+
+    fn validator(&self, tool: &Tool) -> Result<&Validator, ToolsError> {
+        self.0.get_or_init(|| compile(tool.name(), &tool.schema.parameters)).as_ref().map_err(Clone::clone)
     }
 
     /// Says which places of the arguments do not fit, and how.
-    pub(crate) fn check(&self, name: &ToolName, arguments: &Value) -> Result<(), ToolFailure> {
-        if self.0.is_valid(arguments) {
+    pub(crate) fn check(&self, tool: &Tool, arguments: &Value) -> Result<(), ToolFailure> {
+        let validator = self.validator(tool).map_err(|error| unfit(error.to_string()))?;
+        if validator.is_valid(arguments) {
             return Ok(());
         }
-        let misfits: Vec<String> = self.0.iter_errors(arguments).take(MAX_MISFITS).map(|it| misfit(&it)).collect();
-        Err(unfit(format!("the arguments of `{name}` do not fit its schema: {}", misfits.join("; "))))
+        let misfits: Vec<String> = validator.iter_errors(arguments).take(MAX_MISFITS).map(|it| misfit(&it)).collect();
+        Err(unfit(format!("the arguments of `{}` do not fit its schema: {}", tool.name(), misfits.join("; "))))
     }
+}
+
+fn check_describes_object(name: &ToolName, parameters: &Value) -> Result<(), ToolsError> {
+    let why = match parameters {
+        Value::Object(schema) if schema.get("type").is_none_or(|it| it == "object") => return Ok(()),
+        Value::Object(schema) => format!("its type is {}", schema["type"]),
+        other => format!("it is {}", kind_of(other)),
+    };
+    Err(ToolsError::BadSchema { name: name.clone(), why })
+}
+
+fn compile(name: &ToolName, parameters: &Value) -> Result<Validator, ToolsError> {
+    jsonschema::validator_for(parameters)
+        .map_err(|error| ToolsError::BadSchema { name: name.clone(), why: error.to_string() })
 }
 
 fn misfit(error: &jsonschema::ValidationError<'_>) -> String {

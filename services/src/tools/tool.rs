@@ -27,6 +27,8 @@ pub struct Tool {
     pub timeout: Option<Duration>,
     /// What it does.
     pub body: Arc<dyn ToolBody>,
+    /// The schema was made from a type, so it is one without a look at it.
+    pub(crate) is_derived: bool,
 }
 
 /// Whether a tool changes anything.
@@ -179,7 +181,8 @@ impl Tool {
     {
         let parameters = parameters_of::<A>();
         let body = Arc::new(Typed { body, arguments: std::marker::PhantomData::<fn(A)> });
-        Self::from_body(ToolSchema { name: name.into(), description: description.to_owned(), parameters }, body)
+        let schema = ToolSchema { name: name.into(), description: description.to_owned(), parameters };
+        Self { is_derived: true, ..Self::from_body(schema, body) }
     }
 
     /// A tool from a schema and a body.
@@ -187,7 +190,7 @@ impl Tool {
     /// What the body does and how it fails stays where this is called: it may be part of a library.
     pub fn from_body<B: ToolBody + ?Sized>(schema: ToolSchema, body: Arc<B>) -> Self {
         let body = Arc::new(ContainedBody(Contained::new(body)));
-        Self { schema, class: ToolClass::Destructive, is_parallel: false, timeout: None, body }
+        Self { schema, class: ToolClass::Destructive, is_parallel: false, timeout: None, body, is_derived: false }
     }
 
     /// The same, known to look only, and to run beside others.
