@@ -9,6 +9,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("linn-bus-test", &["linn-bus"]),
     ("linn-config", &[]),
     ("linn-fingerprint", &[]),
+    ("linn-http", &["linn-bus", "linn-services"]),
+    ("linn-process", &["linn-bus"]),
     ("linn-services", &["linn-bus", "linn-fingerprint"]),
     ("linn-services-test", &["linn-bus", "linn-services"]),
     ("linn-model-server", &[]),
@@ -19,6 +21,21 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// What every crate `linn-plugin-*` may depend on.
 const PLUGIN_EDGES: &[&str] = &["linn-bus", "linn-services"];
+
+/// Mechanics that plugins share which meet the same part of the system, and which plugins those are.
+const SHARED: &[(&str, &[&str])] = &[
+    (
+        "linn-http",
+        &[
+            "linn-plugin-llm-anthropic",
+            "linn-plugin-llm-openai",
+            "linn-plugin-providers",
+            "linn-plugin-script-plugins",
+            "linn-plugin-web",
+        ],
+    ),
+    ("linn-process", &["linn-plugin-script-plugins", "linn-plugin-shell"]),
+];
 
 /// What tests may name on top: the test kit, and what mounts a plugin for real.
 const DEV_EDGES: &[&str] = &["linn-bus-test", "linn-services-test", "linn-model-server", "linn-loader", "linn-config"];
@@ -84,7 +101,8 @@ pub(crate) fn broken_edges(it: &Crate) -> Vec<String> {
         let to = edge.to.as_str();
         let of_bridge = it.name == "linn-bridge" && BRIDGE_DEV_EDGES.contains(&to);
         let by_tests = edge.is_dev && (DEV_EDGES.contains(&to) || of_bridge || edge.to == it.name);
-        by_tests || allowed.is_none_or(|it| it.contains(&edge.to.as_str()))
+        let is_shared = SHARED.iter().any(|(shared, users)| *shared == to && users.contains(&it.name.as_str()));
+        by_tests || is_shared || allowed.is_none_or(|it| it.contains(&edge.to.as_str()))
     };
     let ours = it.dependencies.iter().filter(|edge| edge.is_ours && !is_allowed(edge));
     ours.map(|edge| format!("{} -> {} is no arrow of docs/ARCHITECTURE.md", it.name, edge.to)).collect()
@@ -145,6 +163,18 @@ mod tests {
         assert!(!edge_is_broken("linn-plugin-shell", NORMAL, "linn-services"));
         let dev = Edge { is_dev: true, ..NORMAL };
         assert!(edge_is_broken("linn-plugin-shell", dev, "linn-plugin-files"));
+    }
+
+    #[test]
+    fn only_plugins_that_meet_the_system_share_its_mechanics() {
+        assert!(edge_is_broken("linn-plugin-todo", NORMAL, "linn-http"));
+        assert!(edge_is_broken("linn-plugin-web", NORMAL, "linn-process"));
+        assert!(edge_is_broken("linn-process", NORMAL, "linn-services"));
+        for (shared, users) in SHARED {
+            for user in *users {
+                assert!(!edge_is_broken(user, NORMAL, shared));
+            }
+        }
     }
 
     #[test]

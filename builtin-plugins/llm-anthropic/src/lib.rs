@@ -10,7 +10,6 @@
 mod body;
 mod decode;
 mod plugin;
-mod system;
 mod wire;
 
 pub use decode::{MAX_CALLS, MAX_WIRE_ARGUMENTS_BYTES, MessagesDecoder};

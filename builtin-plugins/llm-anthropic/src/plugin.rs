@@ -2,15 +2,19 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use linn_bus::{Context, Fault, Plugin, Svc};
+use linn_http::{Network, NetworkConfig};
 use linn_services::llm::wire::{Endpoint, EndpointAdapter, Transport};
 use linn_services::llm::{Llm, Wire};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::system::HttpTransport;
 use crate::wire::AnthropicWire;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What [`AnthropicPlugin`] is configured with.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
@@ -45,7 +49,7 @@ impl Plugin for AnthropicPlugin {
     }
 
     async fn start(ctx: &Context, config: AnthropicConfig, llm: Svc<dyn Llm>) -> Result<(), Fault> {
-        let transport = config.transport.unwrap_or_else(|| Arc::new(HttpTransport::default()));
+        let transport = config.transport.unwrap_or_else(|| Arc::new(network()));
         let wire: Arc<dyn Wire> = Arc::new(AnthropicWire::new(ctx.clone(), transport));
         llm.register_wire(ctx, wire.clone())?;
         for endpoint in config.endpoints {
@@ -54,4 +58,8 @@ impl Plugin for AnthropicPlugin {
         }
         Ok(())
     }
+}
+
+fn network() -> Network {
+    Network::new(NetworkConfig { connect_timeout: Some(CONNECT_TIMEOUT), ..NetworkConfig::default() })
 }

@@ -12,7 +12,6 @@ mod body;
 mod decode;
 mod dialect;
 mod plugin;
-mod system;
 mod usage;
 mod wire;
 

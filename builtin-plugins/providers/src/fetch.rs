@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linn_bus::{BoxFuture, Context};
+use linn_http::{HttpError, Network, NetworkConfig, ReadError, Request};
 use linn_services::llm::wire::error_text;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -89,6 +90,36 @@ impl FetchError {
             Self::Status { .. } => "FETCH_STATUS",
             Self::NotJson => "FETCH_NOT_JSON",
         }
+    }
+}
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The network itself.
+pub(crate) fn network() -> Network {
+    Network::new(NetworkConfig { connect_timeout: Some(CONNECT_TIMEOUT), ..NetworkConfig::default() })
+}
+
+impl From<HttpError> for FetchError {
+    fn from(error: HttpError) -> Self {
+        Self::Connection(error.0)
+    }
+}
+
+impl Fetch for Network {
+    fn get(&self, request: Get) -> BoxFuture<'static, Result<Fetched, FetchError>> {
+        let Get { url, headers, limit_bytes, .. } = request;
+        let sent = self.send(Request::get(url).headers(headers));
+        Box::pin(async move {
+            let answer = sent.await?;
+            let (status, reason) = (answer.status, answer.reason.clone());
+            let body = answer.whole(limit_bytes).await.map_err(|error| match error {
+                ReadError::TooLarge { .. } => FetchError::TooLarge { limit_bytes },
+                error => FetchError::Connection(error.to_string()),
+            })?;
+            Ok(Fetched { status, reason, body })
+        })
     }
 }
 

@@ -11,10 +11,10 @@ use linn_services::settings::Settings;
 use crate::adapter::Router;
 use crate::book::Book;
 use crate::config::ProvidersConfig;
-use crate::fetch::{Fetch, Fetcher};
+use crate::fetch::{Fetch, Fetcher, network};
 use crate::search::Search;
 use crate::service::{Provider, Service};
-use crate::system::{CacheFolder, HttpFetch};
+use crate::system::CacheFolder;
 
 /// Provides [`Providers`], and answers for every model that no other adapter answers for.
 ///
@@ -58,7 +58,7 @@ impl Plugin for ProvidersPlugin {
         }
         let fetch: Arc<dyn Fetch> = match config.fetch {
             Some(fetch) => fetch,
-            None => Arc::new(HttpFetch::default()),
+            None => Arc::new(network()),
         };
         let fetcher = Fetcher::new(ctx.clone(), fetch);
         let folder = config.cache_folder.map(CacheFolder::new);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::{BusError, Fault};
+use linn_http::Network;
 use linn_services::events::PluginsChange;
 use linn_services::plugin_admin::{
     PluginAdminError, PluginInfo, PluginScope, PluginTrust, PluginTrustApplied, PluginsReloaded,
@@ -17,10 +18,10 @@ use crate::config::Setting;
 use crate::discovery::{Loaded, Scan, scan};
 use crate::fleet::Fleet;
 use crate::hooks::Life;
-use crate::install::Fetch;
+use crate::install::network;
 use crate::memory::Memory;
 use crate::plugin::Farewell;
-use crate::system::{HttpFetch, blocking, real_path, remove_folder};
+use crate::system::{blocking, real_path, remove_folder};
 use crate::trust::{Book, Decision, NotKept, Store};
 
 pub(crate) use provider::AdminProvider;
@@ -32,7 +33,7 @@ pub(crate) struct Admin {
     pub(crate) life: Arc<Life>,
     farewell: Farewell,
     memory: Arc<Memory>,
-    fetch: HttpFetch,
+    network: Network,
     /// What is mounted.
     world: tokio::sync::Mutex<World>,
     /// What readers see.
@@ -81,11 +82,11 @@ type Done<T> = Result<T, PluginAdminErrorOf>;
 impl Admin {
     pub(crate) fn new(fleet: Arc<Fleet>, life: Arc<Life>, farewell: Farewell, memory: Arc<Memory>) -> Arc<Self> {
         let (world, view) = (tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { fleet, life, farewell, memory, fetch: HttpFetch::default(), world, view })
+        Arc::new(Self { fleet, life, farewell, memory, network: network(), world, view })
     }
 
-    pub(crate) fn fetch(&self) -> &dyn Fetch {
-        &self.fetch
+    pub(crate) fn network(&self) -> &Network {
+        &self.network
     }
 
     pub(crate) fn setting(&self) -> &Arc<Setting> {

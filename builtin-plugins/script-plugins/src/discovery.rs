@@ -60,8 +60,9 @@ pub(crate) fn scan(setting: &Setting, book: &Book) -> Scan {
         let is_inside = setting.workspace().is_some_and(|workspace| it.starts_with(workspace));
         (it, if is_inside { Gate::Closed } else { Gate::Open })
     }));
+    let look = Look { setting, book, ground: Ground::of(setting) };
     for (root, gate) in roots {
-        look_at_root(&mut scan, setting, book, &root, gate);
+        look_at_root(&mut scan, &look, &root, gate);
     }
     scan
 }
@@ -73,7 +74,14 @@ enum Gate {
     Closed,
 }
 
-fn look_at_root(scan: &mut Scan, setting: &Setting, book: &Book, root: &Path, gate: Gate) {
+/// What a look at the folders goes by.
+struct Look<'a> {
+    setting: &'a Setting,
+    book: &'a Book,
+    ground: Ground,
+}
+
+fn look_at_root(scan: &mut Scan, look: &Look<'_>, root: &Path, gate: Gate) {
     let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
     for found_at in children(root) {
         if !exists(&found_at.join("plugin.json")) {
@@ -89,7 +97,7 @@ fn look_at_root(scan: &mut Scan, setting: &Setting, book: &Book, root: &Path, ga
         };
         let verdict = match gate {
             Gate::Open => Ok(Passed { sealed: None, decision: None }),
-            Gate::Closed => pass(setting, book, &folder),
+            Gate::Closed => pass(look, &folder),
         };
         let passed = match verdict {
             Ok(passed) => passed,
@@ -124,7 +132,7 @@ fn look_at_root(scan: &mut Scan, setting: &Setting, book: &Book, root: &Path, ga
                     continue;
                 }
                 names.insert(manifest.name.clone(), found_at.clone());
-                let scope = scope_of(setting, &folder);
+                let scope = look.ground.scope_of(&folder);
                 let snapshot = Snapshot::of(&folder).ok();
                 let Passed { sealed, decision } = passed;
                 let name = manifest.name.clone();
@@ -146,29 +154,40 @@ enum Stopped {
     Unreadable(String),
 }
 
-fn pass(setting: &Setting, book: &Book, folder: &Path) -> Result<Passed, Stopped> {
+fn pass(look: &Look<'_>, folder: &Path) -> Result<Passed, Stopped> {
     let digest = digest(folder).map_err(|why| Stopped::Unreadable(format!("its files cannot be read: {why}")))?;
-    let decision = book.decision(folder, &digest);
-    if setting.trusts_project() {
+    let decision = look.book.decision(folder, &digest);
+    if look.setting.trusts_project() {
         return Ok(Passed { sealed: None, decision });
     }
     // A link out of the workspace has nothing of what was decided about its target.
-    let is_inside = scope_of(setting, folder) == PluginScope::Workspace;
-    let is_installed = is_inside && book.is_installed(folder, &digest);
+    let is_inside = look.ground.scope_of(folder) == PluginScope::Workspace;
+    let is_installed = is_inside && look.book.is_installed(folder, &digest);
     if is_installed || decision == Some(Decision::Trust) {
         return Ok(Passed { sealed: Some(digest), decision });
     }
     Err(Stopped::Gated(digest, decision))
 }
 
-/// Where a folder lies.
-pub(crate) fn scope_of(setting: &Setting, folder: &Path) -> PluginScope {
-    let workspace = setting.workspace().and_then(|it| real_path(it).ok());
-    let is_inside = workspace.is_some_and(|it| folder.starts_with(it));
-    // What the user keeps for all projects stays that, wherever the project begins.
-    let global = setting.global_root().and_then(|it| real_path(&it).ok());
-    let is_global = global.is_some_and(|it| folder.starts_with(it));
-    if is_inside && !is_global { PluginScope::Workspace } else { PluginScope::Global }
+/// What decides where a folder lies, free of links.
+pub(crate) struct Ground {
+    workspace: Option<PathBuf>,
+    /// What the user keeps for all projects stays that, wherever the project begins.
+    global: Option<PathBuf>,
+}
+
+impl Ground {
+    pub(crate) fn of(setting: &Setting) -> Self {
+        let workspace = setting.workspace().and_then(|it| real_path(it).ok());
+        let global = setting.global_root().and_then(|it| real_path(&it).ok());
+        Self { workspace, global }
+    }
+
+    /// Where a folder lies, which is free of links too.
+    pub(crate) fn scope_of(&self, folder: &Path) -> PluginScope {
+        let is_in = |it: &Option<PathBuf>| it.as_ref().is_some_and(|it| folder.starts_with(it));
+        if is_in(&self.workspace) && !is_in(&self.global) { PluginScope::Workspace } else { PluginScope::Global }
+    }
 }
 
 fn skipped(reading: &Reading, folder: &Path, digest: Digest, decision: Option<Decision>) -> Skipped {

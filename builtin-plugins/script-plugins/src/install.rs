@@ -14,7 +14,7 @@ use linn_services::plugin_admin::{PluginAdminError, PluginInstalled, PluginScope
 use tempfile::TempDir;
 
 use crate::admin::Admin;
-use crate::discovery::scope_of;
+use crate::discovery::Ground;
 use crate::manifest::{Manifest, Rejection, read};
 use crate::system::{
     CopyProblem, absolute, blocking, children, copy_plugin, digest, exists, is_folder, make_executable, open_file,
@@ -22,7 +22,7 @@ use crate::system::{
 };
 use crate::trust::NotKept;
 
-pub(crate) use github::{Fetch, FetchError, Fetched};
+pub(crate) use github::network;
 use source::{Source, parse_github};
 
 /// Why a plugin was not installed.
@@ -105,7 +105,7 @@ pub(crate) async fn install(
     let mut note = None;
     let folder = if let Some(release) = release {
         let (archive, fetched) =
-            github::release(admin.fetch(), &admin.setting().config.github_api, admin, &release).await?;
+            github::release(admin.network(), &admin.setting().config.github_api, admin, &release).await?;
         let into = unpack_beside(&root, move |into| unpack(Cursor::new(archive), into)).await?;
         let folder = plugin_in(into.path(), release.subdir.as_deref())?;
         make_executable(&folder).map_err(InstallError::from)?;
@@ -135,7 +135,7 @@ pub(crate) async fn install(
         // From here on it is done to its end, whoever waits.
         admin
             .to_the_end(move |admin| async move {
-                let is_gated = scope_of(&setting, &staged.real_root) == PluginScope::Workspace;
+                let is_gated = Ground::of(&setting).scope_of(&staged.real_root) == PluginScope::Workspace;
                 let store = store.filter(|_| is_gated);
                 let moved = blocking(move || staged.put(store.as_ref())).await;
                 let (place, manifest, aside) = moved.map_err(PluginAdminError::from)?;

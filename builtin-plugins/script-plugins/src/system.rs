@@ -1,18 +1,11 @@
 //! Where script plugins meet the operating system: processes, folders, what is kept about plugins, and the environment.
 //!
-//! # What is found of what a script starts
-//!
-//! A script leads a session of its own, without a terminal. When it is over, or is ended, everything is killed that is in
-//! this session or its process group, that descends from it as long as the parents live, or that carries the variable
-//! `LINN_CALL` of the run in its environment. What left the session, lost its parents and cleared its environment is found
-//! no more, and neither is what runs as another user. On other systems than Linux the process group alone is found.
+//! A script leads a session of its own, without a terminal, and carries the variable `LINN_CALL` of its run in its
+//! environment. When it is over, or is ended, everything is killed that it started, as far as [`linn_process`] finds it.
 
-mod exits;
-mod fetch;
 mod folder;
 mod group;
 mod install;
-mod processes;
 mod redirect;
 mod run;
 mod store;
@@ -21,7 +14,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub(crate) use fetch::HttpFetch;
 pub(crate) use folder::{
     Digest, FileProblem, Snapshot, children, digest, is_folder, open_file, prompt_file, real_path, script_file,
     text_of_file,

@@ -1,19 +1,11 @@
 //! Where commands meet the operating system: processes, their descendants, pipes, and files of output.
 //!
-//! # What is found of what a command starts
-//!
-//! A command leads a session of its own, without a terminal. On Linux everything is found that is in this session or its
-//! process group, that descends from the command as long as its parents live, or that carries the variable `LINN_CALL` of
-//! the call in its environment. What left the session, lost its parents and cleared its environment is found no more, and
-//! neither is what runs as another user: signals to that need more rights than the harness has.
-//!
-//! On other systems the process group alone is found.
+//! A command leads a session of its own, without a terminal, and carries the variable `LINN_CALL` of its call in its
+//! environment; what is found of what it starts is described in [`linn_process`].
 
-mod exits;
 mod group;
 mod house;
 mod outputs;
-mod processes;
 mod run;
 
 pub(crate) use house::House;

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use linn_bus::BoxFuture;
+use linn_http::{Network, NetworkConfig, Request};
 use secrecy::SecretString;
 
 /// A request: a `GET`, or a `POST` of JSON.
@@ -49,4 +51,45 @@ pub struct HttpError(pub String);
 pub trait Http: Send + Sync + 'static {
     /// Sends a request; ready when the head of the answer is there. Cancel safe: dropping the future ends the connection.
     fn ask(&self, ask: Ask) -> BoxFuture<'static, Result<Head, HttpError>>;
+}
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The network itself.
+pub(crate) fn network() -> Network {
+    Network::new(NetworkConfig {
+        connect_timeout: Some(CONNECT_TIMEOUT),
+        user_agent: Some(concat!("linn/", env!("CARGO_PKG_VERSION"))),
+        ..NetworkConfig::default()
+    })
+}
+
+impl From<linn_http::HttpError> for HttpError {
+    fn from(error: linn_http::HttpError) -> Self {
+        Self(error.0)
+    }
+}
+
+impl Http for Network {
+    fn ask(&self, ask: Ask) -> BoxFuture<'static, Result<Head, HttpError>> {
+        let Ask { url, mut headers, json } = ask;
+        let request = match json {
+            Some(json) => {
+                headers.insert(0, ("content-type".to_owned(), "application/json".into()));
+                Request::post(url, json)
+            }
+            None => Request::get(url),
+        };
+        let sent = self.send(request.headers(headers));
+        Box::pin(async move {
+            let answer = sent.await?;
+            Ok(Head {
+                status: answer.status,
+                content_type: answer.header("content-type").unwrap_or_default().to_owned(),
+                location: answer.header("location").map(str::to_owned),
+                body: answer.body.map(|it| it.map(Vec::from).map_err(HttpError::from)).boxed(),
+            })
+        })
+    }
 }

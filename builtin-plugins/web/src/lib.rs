@@ -10,7 +10,6 @@ mod page;
 mod plugin;
 mod provider;
 mod search;
-mod system;
 mod tools;
 
 pub use config::WebConfig;

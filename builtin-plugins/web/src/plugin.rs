@@ -9,9 +9,8 @@ use linn_services::tools::Tools;
 use linn_services::web::Web;
 
 use crate::config::WebConfig;
-use crate::http::Http;
+use crate::http::{Http, network};
 use crate::provider::Provider;
-use crate::system::Network;
 use crate::tools;
 
 /// The web: [`WebServicePlugin`] and [`WebToolsPlugin`].
@@ -62,7 +61,7 @@ impl Plugin for WebServicePlugin {
     async fn start(ctx: &Context, config: WebConfig, settings: Self::Needs) -> Result<(), Fault> {
         let http: Arc<dyn Http> = match &config.http {
             Some(http) => http.clone(),
-            None => Arc::new(Network::default()),
+            None => Arc::new(network()),
         };
         ctx.provide::<dyn Web>(Arc::new(Provider { ctx: ctx.clone(), settings, http, config }))?;
         Ok(())

@@ -1,8 +1,9 @@
 //! Releases on GitHub.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
-use linn_bus::BoxFuture;
+use linn_http::{Network, NetworkConfig, ReadError, Redirects, Request};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::admin::Admin;
@@ -14,32 +15,32 @@ const ARCHIVE_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 /// How large an answer about a release may be.
 const ANSWER_LIMIT_BYTES: usize = 4 * 1024 * 1024;
 
-/// Gets what is at an address.
-pub(crate) trait Fetch: Send + Sync + 'static {
-    /// Gets it, up to a size. Redirects are followed, and headers of authorisation go to no other host.
-    fn get(
-        &self,
-        url: String,
-        headers: BTreeMap<&'static str, String>,
-        limit_bytes: usize,
-    ) -> BoxFuture<'static, Result<Fetched, FetchError>>;
+/// How long one answer may take, to its last byte.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How often a request is sent elsewhere.
+const MAX_REDIRECTS: usize = 10;
+
+/// The network, for releases.
+pub(crate) fn network() -> Network {
+    Network::new(NetworkConfig {
+        timeout: Some(TIMEOUT),
+        user_agent: Some(concat!("linn-plugin-install/", env!("CARGO_PKG_VERSION"))),
+        redirects: Redirects::Followed(MAX_REDIRECTS),
+        ..NetworkConfig::default()
+    })
 }
 
-/// What was there.
-#[derive(Debug)]
-pub(crate) struct Fetched {
-    pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
-}
-
-/// Why nothing was got.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FetchError {
-    #[error("{0}")]
-    Failed(String),
-    /// It is larger than is taken; how large it says it is, or how much had come.
-    #[error("it has {0} bytes or more")]
-    TooLarge(u64),
+/// Gets what is at an address: its status, and its body up to a size.
+async fn get(
+    network: &Network,
+    url: String,
+    headers: &[(&str, SecretString)],
+    limit_bytes: usize,
+) -> Result<(u16, Vec<u8>), ReadError> {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let answer = network.send(Request::get(url).headers(headers)).await?;
+    Ok((answer.status, answer.whole(limit_bytes).await?))
 }
 
 fn refuse(what: String) -> InstallError {
@@ -53,27 +54,27 @@ fn begin(text: &str, limit_bytes: usize) -> &str {
 
 /// Gets the archive of a release, and what to write down about where it came from.
 pub(crate) async fn release(
-    fetch: &dyn Fetch,
+    network: &Network,
     api: &str,
     admin: &Admin,
     source: &Source,
 ) -> Result<(Vec<u8>, String), InstallError> {
     let Source { owner, repo, tag, subdir } = source;
     let which = tag.as_ref().map_or("latest".to_owned(), |tag| format!("tags/{}", encoded(tag)));
-    let mut headers = BTreeMap::from([
-        ("accept", "application/vnd.github+json".to_owned()),
-        ("x-github-api-version", "2022-11-28".to_owned()),
-    ]);
+    let mut headers = vec![
+        ("accept", SecretString::from("application/vnd.github+json")),
+        ("x-github-api-version", SecretString::from("2022-11-28")),
+    ];
     let setting = admin.setting();
     let token = ["GITHUB_TOKEN", "GH_TOKEN"].iter().find_map(|it| setting.variable(it).filter(|it| !it.is_empty()));
     if let Some(token) = token {
-        headers.insert("authorization", format!("Bearer {token}"));
+        headers.push(("authorization", format!("Bearer {token}").into()));
     }
     let url = format!("{}/repos/{owner}/{repo}/releases/{which}", api.trim_end_matches('/'));
-    let answered = fetch.get(url, headers.clone(), ANSWER_LIMIT_BYTES).await;
-    let answered = answered.map_err(|it| refuse(format!("GitHub API request failed: {it}")))?;
-    let text = String::from_utf8_lossy(&answered.body);
-    match (answered.status, tag) {
+    let answered = get(network, url, &headers, ANSWER_LIMIT_BYTES).await;
+    let (status, body) = answered.map_err(|it| refuse(format!("GitHub API request failed: {it}")))?;
+    let text = String::from_utf8_lossy(&body);
+    match (status, tag) {
         (200..=299, _) => {}
         (404, Some(tag)) => {
             return Err(refuse(format!(
@@ -97,14 +98,15 @@ pub(crate) async fn release(
     let archive = answer.get("zipball_url").and_then(Value::as_str).filter(|it| !it.is_empty());
     let archive =
         archive.ok_or_else(|| refuse(format!("GitHub release '{found_tag}' for {owner}/{repo} has no zipball_url")))?;
-    let fetched = fetch.get(archive.to_owned(), headers, ARCHIVE_LIMIT_BYTES).await.map_err(|why| match why {
-        FetchError::TooLarge(n) => {
-            refuse(format!("release source zip is too large ({n} bytes; max {ARCHIVE_LIMIT_BYTES} bytes)"))
+    let fetched = get(network, archive.to_owned(), &headers, ARCHIVE_LIMIT_BYTES).await;
+    let (status, archive) = fetched.map_err(|why| match why {
+        ReadError::TooLarge { size_bytes } => {
+            refuse(format!("release source zip is too large ({size_bytes} bytes; max {ARCHIVE_LIMIT_BYTES} bytes)"))
         }
-        FetchError::Failed(why) => refuse(format!("download release source zip failed: {why}")),
+        why => refuse(format!("download release source zip failed: {why}")),
     })?;
-    if !(200..=299).contains(&fetched.status) {
-        return Err(refuse(format!("download release source zip failed: HTTP {}", fetched.status)));
+    if !(200..=299).contains(&status) {
+        return Err(refuse(format!("download release source zip failed: HTTP {status}")));
     }
     let mut note = json!({
         "kind": "github_release",
@@ -117,7 +119,7 @@ pub(crate) async fn release(
     if let Some(subdir) = subdir {
         note["subdir"] = subdir.as_str().into();
     }
-    Ok((fetched.body, format!("{note:#}\n")))
+    Ok((archive, format!("{note:#}\n")))
 }
 
 /// A tag as a part of a path.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +11,11 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use linn_bus::{BoxFuture, Clock};
-use process_wrap::std::{CommandWrap, CommandWrapper, ProcessSession};
-use rustix::process::Pid;
+use linn_process::{Launch, Leader, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::system::exits::Exits;
+use crate::system::working_folder;
 
 /// How long a browser may take to send its request.
 const CONNECTION: Duration = Duration::from_secs(10);
@@ -196,17 +194,18 @@ fn decoded(text: &str) -> String {
 /// as well.
 pub(crate) async fn open_url(url: &str, environment: &BTreeMap<OsString, OsString>) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    #[expect(clippy::disallowed_methods, reason = "a browser that is opened for a human outlives the harness")]
-    let mut command = Command::new(program);
-    command.arg(url).env_clear().envs(environment);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut exits) = Exits::listen() else { return };
-    if ProcessSession.pre_spawn(&mut command, &CommandWrap::with_new("", |_| {})).is_err() {
-        return;
-    }
-    let Ok(mut child) = command.spawn() else { return };
-    exits.of(Pid::from_child(&child)).await;
-    drop(child.try_wait());
+    let launch = Launch {
+        program: program.into(),
+        arguments: vec![url.into()],
+        cwd: working_folder(&[]).0,
+        environment: environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        stdin: Stream::Null,
+        outputs: Stream::Null,
+    };
+    // A browser that is opened for a human outlives the harness.
+    let Ok(mut opener) = Leader::start(&launch) else { return };
+    opener.exited().await;
+    opener.reap();
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,8 +12,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{Either, FusedFuture, select, try_join3};
 use linn_bus::{BoxFuture, Clock};
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::pipe::{Receiver, Sender};
+use linn_process::{Launch, Pipes, Stream, next_piece, write_whole};
+use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -84,7 +83,8 @@ pub(crate) async fn run(clock: &Arc<dyn Clock>, runtime: &Handle, run: Run) -> R
     let outcome = {
         let read_stdout = read(&pipes.stdout, &mut stdout, run.limit_bytes, "stdout");
         let read_stderr = read(&pipes.stderr, &mut stderr, run.limit_bytes, "stderr");
-        let mut streams = pin!(try_join3(read_stdout, read_stderr, write(pipes.stdin, &run.stdin)).fuse());
+        let mut streams =
+            pin!(try_join3(read_stdout, read_stderr, write_whole(pipes.stdin, &run.stdin).map(Ok)).fuse());
         match until_exit(&mut group, streams.as_mut(), &mut deadline, &run.signal).await {
             // What it wrote is in the pipes already; what it left behind may hold them open for ever.
             Ok(()) if !streams.is_terminated() => {
@@ -129,32 +129,21 @@ where
     .await
 }
 
-/// The ends of a script's pipes that are ours.
-struct Pipes {
-    stdin: Sender,
-    stdout: Receiver,
-    stderr: Receiver,
-}
-
 fn start(runtime: &Handle, run: &Run) -> io::Result<(Group, Pipes)> {
-    #[expect(clippy::disallowed_methods, reason = "this is the seam through which scripts are started")]
-    let mut command = Command::new(&run.program);
-    command.args(&run.arguments).current_dir(&run.cwd).env_clear();
-    command.envs(run.environment.iter().map(|(name, value)| (name, value))).env(MARK, &run.mark);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mark = (MARK.into(), run.mark.as_str().into());
+    let launch = Launch {
+        program: run.program.clone().into_os_string(),
+        arguments: run.arguments.iter().map(|it| it.clone().into_os_string()).collect(),
+        cwd: run.cwd.clone(),
+        environment: run.environment.iter().cloned().chain([mark]).collect(),
+        stdin: Stream::Pipe,
+        outputs: Stream::Pipe,
+    };
     let _entered = runtime.enter();
-    let mut group = Group::start(command, run.mark.clone())?;
-    let missing = || io::Error::other("a pipe is missing");
-    let (stdin, stdout, stderr) = group.pipes();
+    let mut group = Group::start(&launch, run.mark.clone())?;
     // A group that is dropped here is killed.
-    Ok((
-        group,
-        Pipes {
-            stdin: Sender::from_owned_fd(OwnedFd::from(stdin.ok_or_else(missing)?))?,
-            stdout: Receiver::from_owned_fd(OwnedFd::from(stdout.ok_or_else(missing)?))?,
-            stderr: Receiver::from_owned_fd(OwnedFd::from(stderr.ok_or_else(missing)?))?,
-        },
-    ))
+    let pipes = group.pipes()?;
+    Ok((group, pipes))
 }
 
 /// Reads an output to its end.
@@ -164,24 +153,11 @@ fn start(runtime: &Handle, run: &Run) -> io::Result<(Group, Pipes)> {
 /// It is more than the limit.
 async fn read(from: &Receiver, into: &mut Vec<u8>, limit_bytes: usize, name: &'static str) -> Result<(), NotRan> {
     let mut buffer = vec![0; PIECE_BYTES];
-    loop {
-        // A pipe that cannot be read has no more to say.
-        if from.readable().await.is_err() {
-            return Ok(());
+    while let Some(piece) = next_piece(from, &mut buffer).await {
+        if into.len() + piece.len() > limit_bytes {
+            return Err(NotRan::TooMuch(name));
         }
-        match from.try_read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(n) if into.len() + n > limit_bytes => return Err(NotRan::TooMuch(name)),
-            Ok(n) => into.extend_from_slice(&buffer[..n]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return Ok(()),
-        }
+        into.extend_from_slice(piece);
     }
-}
-
-/// Writes the input and closes it.
-async fn write(mut into: Sender, input: &[u8]) -> Result<(), NotRan> {
-    // A script may close its input before it has read all of it.
-    drop(into.write_all(input).await);
     Ok(())
 }

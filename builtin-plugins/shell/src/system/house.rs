@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use futures_util::future::{join_all, select};
 use futures_util::stream::FuturesUnordered;
 use linn_bus::{Clock, Context, Fault, Ids, SeededIds};
+use linn_process::{Marks, Process, Reach, family, send_all};
 use rustix::process::Signal;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -17,7 +18,6 @@ use tokio::sync::Notify;
 use crate::config::ShellConfig;
 use crate::environment::Environment;
 use crate::system::group::Group;
-use crate::system::processes::{Marks, Process, family, send_all};
 use crate::system::{default_shell, own_environment};
 
 /// The variable that marks what a call started.
@@ -142,7 +142,7 @@ impl House {
 
         let mut known = std::mem::take(&mut self.state().left);
         let mut find = || {
-            known = family(&Marks { leader: None, cookie: &self.mark, known: &known });
+            known = family(&Marks { leader: None, cookie: &self.mark, known: &known, reach: Reach::All });
             known.clone()
         };
         let found = find();

@@ -1,20 +1,20 @@
 //! One command from its start to its end.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::future::{Fuse, FusedFuture, join3};
+use linn_process::{Launch, Pipes, Stream, next_piece, write_whole};
 use linn_services::shell::{Captured, ShellCommand, ShellError, ShellOutput, ShellProgram, ShellStream};
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::net::unix::pipe::Receiver;
 use zeroize::Zeroizing;
 
 use crate::capture::Capture;
@@ -48,7 +48,7 @@ pub(crate) async fn run(house: &Arc<House>, command: ShellCommand) -> Result<She
     if command.signal.is_cancelled() {
         return Ok(ShellOutput { cancelled: true, ..ShellOutput::default() });
     }
-    let (group, pipes) = start(house, &command)?;
+    let (group, pipes, input) = start(house, &command)?;
     let mut leash = Leash::new(house.clone(), group);
 
     let (mut stdout, mut stderr) = (Capture::new(command.limit_bytes), Capture::new(command.limit_bytes));
@@ -61,7 +61,7 @@ pub(crate) async fn run(house: &Arc<House>, command: ShellCommand) -> Result<She
         };
         let read_stdout = read(&pipes.stdout, &mut stdout, hear(ShellStream::Stdout));
         let read_stderr = read(&pipes.stderr, &mut stderr, hear(ShellStream::Stderr));
-        let write_stdin = write(pipes.stdin, &pipes.input);
+        let write_stdin = write_whole(pipes.stdin, &input);
         let mut streams = pin!(join3(read_stdout, read_stderr, write_stdin).fuse());
 
         let end = alongside(streams.as_mut(), until_end(&mut leash, timeout, &command)).await;
@@ -95,19 +95,12 @@ pub(crate) async fn run(house: &Arc<House>, command: ShellCommand) -> Result<She
     Ok(ShellOutput { stdout: finish(stdout), stderr: finish(stderr), ..output })
 }
 
-/// The ends of a command's pipes that are ours.
-struct Pipes {
-    stdin: Option<Sender>,
-    stdout: Receiver,
-    stderr: Receiver,
-    input: Zeroizing<Vec<u8>>,
-}
-
-fn start(house: &House, call: &ShellCommand) -> Result<(Group, Pipes), ShellError> {
+/// Starts it; what is written to it is the last.
+fn start(house: &House, call: &ShellCommand) -> Result<(Group, Pipes, Zeroizing<Vec<u8>>), ShellError> {
     let cwd = folder(house, call)?;
     let (program, arguments) = program(house, call);
-    let mut texts = [&program].into_iter().chain(&arguments).map(String::as_str).chain(cwd.to_str());
-    if texts.any(|it| it.contains('\0')) {
+    let texts = [&program].into_iter().chain(&arguments).map(String::as_str);
+    if texts.chain(cwd.to_str()).any(|it| it.contains('\0')) {
         return Err(ShellError::Nul);
     }
     let mut input = Zeroizing::new(Vec::new());
@@ -117,11 +110,10 @@ fn start(house: &House, call: &ShellCommand) -> Result<(Group, Pipes), ShellErro
     }
     input.extend_from_slice(&call.stdin);
 
-    #[expect(clippy::disallowed_methods, reason = "this is the seam through which processes are started")]
-    let mut command = Command::new(&program);
     let (mark, cookie) = house.mark_of_call();
-    command.args(&arguments).current_dir(&cwd).env_clear();
-    command.envs(house.environment.of_commands(own_environment())).env("PWD", &cwd);
+    let mut environment: BTreeMap<OsString, OsString> =
+        house.environment.of_commands(own_environment()).into_iter().collect();
+    environment.insert("PWD".into(), cwd.clone().into_os_string());
     let failed = |why: io::Error| ShellError::Start { program: program.clone(), why: why.to_string() };
     for (name, value) in &call.env {
         if name.contains('\0') || value.as_ref().is_some_and(|it| it.contains('\0')) {
@@ -131,26 +123,25 @@ fn start(house: &House, call: &ShellCommand) -> Result<(Group, Pipes), ShellErro
             return Err(failed(io::Error::other(format!("`{name}` is no name of a variable"))));
         }
         match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
+            Some(value) => environment.insert(name.into(), value.into()),
+            None => environment.remove(OsStr::new(name)),
         };
     }
-    command.env(COOKIE, cookie);
-    command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    environment.insert(COOKIE.into(), cookie.into());
+    let launch = Launch {
+        program: program.clone().into(),
+        arguments: arguments.into_iter().map(OsString::from).collect(),
+        cwd,
+        environment: environment.into_iter().collect(),
+        stdin: if input.is_empty() { Stream::Null } else { Stream::Pipe },
+        outputs: Stream::Pipe,
+    };
 
     let _entered = house.runtime.enter();
-    let mut group = Group::start(command, mark).map_err(failed)?;
-    let (stdin, stdout, stderr) = group.pipes();
-    let pipes = || {
-        let missing = || io::Error::other("a pipe is missing");
-        let receiver = |it: Option<OwnedFd>| Receiver::from_owned_fd(it.ok_or_else(missing)?);
-        let (stdout, stderr) = (receiver(stdout.map(Into::into))?, receiver(stderr.map(Into::into))?);
-        let stdin = stdin.map(|it| Sender::from_owned_fd(it.into())).transpose()?;
-        Ok(Pipes { stdin, stdout, stderr, input })
-    };
+    let mut group = Group::start(&launch, mark).map_err(failed)?;
     // A group that is dropped here is killed.
-    pipes().map(|it| (group, it)).map_err(failed)
+    let pipes = group.pipes().map_err(failed)?;
+    Ok((group, pipes, input))
 }
 
 /// The folder it runs in, which has to be there: the system would blame the program.
@@ -238,28 +229,6 @@ async fn read(from: &Receiver, into: &mut Capture, hear: impl Fn(&[u8])) {
     while let Some(piece) = next_piece(from, &mut buffer).await {
         into.push(piece);
         hear(piece);
-    }
-}
-
-/// The next piece of an output; none at its end.
-async fn next_piece<'a>(from: &Receiver, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    loop {
-        from.readable().await.ok()?;
-        match from.try_read(buffer) {
-            Ok(0) => return None,
-            Ok(n) => return Some(&buffer[..n]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // A pipe that cannot be read has no more to say.
-            Err(_) => return None,
-        }
-    }
-}
-
-/// Writes the input and closes it.
-async fn write(into: Option<Sender>, input: &[u8]) {
-    if let Some(mut into) = into {
-        // A command may close its input before it has read all of it.
-        drop(into.write_all(input).await);
     }
 }
 

@@ -9,18 +9,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Hears of children that exit.
 #[derive(Debug)]
-pub(crate) struct Exits(Signal);
+pub struct Exits(Signal);
 
 impl Exits {
     /// Hears of what exits from now on. A runtime has to be entered.
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub fn listen() -> io::Result<Self> {
         signal(SignalKind::child()).map(Self)
     }
 
     /// Ready when some child may have exited.
     ///
     /// Cancel safe.
-    pub(crate) async fn some(&mut self) {
+    pub async fn some(&mut self) {
         // `None` would mean that nothing comes any more; the runtime is going down then, and this future with it.
         if self.0.recv().await.is_none() {
             std::future::pending::<()>().await;
@@ -30,7 +30,7 @@ impl Exits {
     /// Ready when this child has exited.
     ///
     /// Cancel safe.
-    pub(crate) async fn of(&mut self, child: Pid) {
+    pub async fn of(&mut self, child: Pid) {
         while !has_exited(child) {
             self.some().await;
         }
@@ -38,7 +38,7 @@ impl Exits {
 }
 
 /// Whether a child has exited; it is not reaped.
-pub(crate) fn has_exited(child: Pid) -> bool {
+pub fn has_exited(child: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     // An error says that it is no child any more.
     !matches!(waitid(WaitId::Pid(child), options), Ok(None))
