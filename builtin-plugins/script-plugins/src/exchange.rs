@@ -59,6 +59,8 @@ pub(crate) enum Failure {
     /// It ended otherwise than with 0.
     Exited {
         status: String,
+        /// What it exited with, if no signal ended it.
+        code: Option<i32>,
         stderr: String,
     },
     /// It wrote nothing.
@@ -78,7 +80,7 @@ impl Failure {
             Self::TooLarge(label) => format!("{label} input exceeds the {LIMIT_BYTES} byte limit"),
             Self::Wait(detail) => format!("{who} wait error: {detail}"),
             Self::TimedOut(timeout) => format!("{who} timed out after {}ms", timeout.as_millis()),
-            Self::Exited { status, stderr } => format!("{who} exited with {status}: {stderr}"),
+            Self::Exited { status, stderr, .. } => format!("{who} exited with {status}: {stderr}"),
             Self::Empty => format!("{who} returned empty stdout"),
             Self::Cancelled => format!("{who} was aborted"),
             Self::Changed => {
@@ -166,7 +168,9 @@ impl Scripts {
         let is_good = ran.status.is_some_and(|it| it.success());
         if !is_good {
             let status = ran.status.map_or("an unknown status".to_owned(), |it| it.to_string());
-            return Err(Failure::Exited { status, stderr: String::from_utf8_lossy(&ran.stderr).trim().to_owned() });
+            let code = ran.status.and_then(|it| it.code());
+            let stderr = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+            return Err(Failure::Exited { status, code, stderr });
         }
         let text = String::from_utf8_lossy(&ran.stdout);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text).trim();

@@ -19,6 +19,7 @@ use crate::active::{Active, CollectActive, ask};
 use crate::config::Setting;
 use crate::exchange::{Failure, Question, Scripts};
 use crate::hooks::{Answer, HookPoint, Policy};
+use crate::record::HookRecord;
 use crate::tell::{notice, tell_of_hook};
 
 /// The option of an agent that names the file its session is kept in.
@@ -153,9 +154,10 @@ impl Fleet {
                 environment: Vec::new(),
                 signal: call.signal.clone(),
             };
+            let (record, began) = (HookRecord::begin(&active, call), self.ctx.clock().monotonic());
             let outcome = match ask(&active, question).await {
                 Ok(text) => Answer::read(&text)
-                    .map_err(|error| format!("hook '{}' returned invalid JSON: {error}", call.point.as_str())),
+                    .map_err(|error| (None, format!("hook '{}' returned invalid JSON: {error}", call.point.as_str()))),
                 // Another version took its place: that is asked.
                 Err(Failure::Gone) => match self.active().into_iter().find(|it| it.name() == active.name()) {
                     Some(successor) if !Arc::ptr_eq(&successor, &active) => {
@@ -164,14 +166,20 @@ impl Fleet {
                     }
                     _ => return HookOutcome::Gone,
                 },
-                Err(failure) => Err(failure.text(&format!("hook '{}'", call.point.as_str()))),
+                Err(failure) => {
+                    let text = failure.text(&format!("hook '{}'", call.point.as_str()));
+                    Err((Some(failure), text))
+                }
             };
+            if let Some(record) = record {
+                record.end(&outcome, self.ctx.clock().monotonic().saturating_sub(began));
+            }
             return match outcome {
                 Ok(answer) => {
                     tell_of_hook(&self.ctx, active.name(), Some(call.point), call.agent, &answer.told);
                     HookOutcome::Answered(answer)
                 }
-                Err(text) => {
+                Err((_, text)) => {
                     if !call.signal.is_cancelled() {
                         self.tell_failure(active.name(), call, &text);
                     }

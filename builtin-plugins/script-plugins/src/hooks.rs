@@ -76,6 +76,14 @@ pub(crate) enum Policy {
 }
 
 impl HookPoint {
+    /// Whether a turn waits for the scripts of this point. The others are told beside it.
+    pub(crate) const fn is_waited_for(self) -> bool {
+        !matches!(
+            self,
+            Self::SessionStart | Self::SessionStop | Self::PreCompact | Self::TurnEnd | Self::SessionShutdown
+        )
+    }
+
     /// How long a script may take where nothing is said.
     pub(crate) const fn patience(self) -> Duration {
         match self.policy() {

@@ -24,6 +24,7 @@ mod metrics;
 mod oauth;
 mod order;
 mod plugin;
+mod record;
 mod system;
 mod tell;
 mod tool;

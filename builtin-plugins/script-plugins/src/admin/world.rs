@@ -123,7 +123,7 @@ impl World {
         Ok(())
     }
 
-    /// Mounts plugins, each in the place of its name, and waits until they run.
+    /// Mounts plugins, each in the place of its name, and waits until they run. They start side by side.
     async fn start_all(&mut self, fleet: &Arc<Fleet>, names: Vec<String>) -> Done<()> {
         for name in &names {
             if self.free_place(name).is_none() {
@@ -132,6 +132,9 @@ impl World {
             let place = self.free_place(name).unwrap_or(APART);
             let Some(known) = self.plugins.get_mut(name) else { continue };
             known.start(fleet, place)?;
+        }
+        for name in &names {
+            let Some(known) = self.plugins.get(name) else { continue };
             let Some(running) = &known.running else { continue };
             if let Err(error) = running.mounted.running().await {
                 let (path, reason) = (known.loaded.folder.display().to_string(), format!("{error:#}"));

@@ -12,6 +12,7 @@ mod manage;
 mod memories;
 mod post_hooks;
 mod pre_hooks;
+mod records;
 mod requests;
 mod runs;
 mod support;

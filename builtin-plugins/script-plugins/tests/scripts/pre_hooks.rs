@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use linn_bus::{ListenerError, Next};
 use linn_services::events::{ToolsAmend, ToolsPreExecute};
-use linn_services::tools::{AmendDecision, PreToolDecision};
-use serde_json::json;
+use linn_services::tools::{AmendDecision, PreToolDecision, Tool, ToolFailure};
+use serde_json::{Map, Value, json};
 
 use crate::support::{answers, call_of, keeps, kept, run, text};
 
@@ -70,7 +70,7 @@ fn script_6_4_r042_each_sees_the_arguments_as_amended_so_far() {
         world.echo("any");
         let _running = world.start().await;
         let result = world.says("any", json!({ "x": 0, "keep": true, "gone": "here" })).await;
-        let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+        let result: Value = serde_json::from_str(&result).unwrap();
         assert_eq!(result, json!({ "x": 1, "keep": true, "gone": null, "y": 2 }));
         assert_eq!(kept(&seen)[0]["args"], json!({ "x": 1, "keep": true, "gone": null }));
     });
@@ -117,6 +117,26 @@ fn script_20_14_r044_whoever_judges_a_call_judges_the_amended_arguments() {
 }
 
 #[test]
+fn script_20_13_what_a_call_is_amended_to_decides_its_result_however_often_it_is_made() {
+    run(async |world| {
+        let n = world.base.join("n");
+        let script = format!(
+            "cat >/dev/null; echo x >> '{0}'; echo '{{\"allow\":true,\"modify\":{{\"path\":\"'$(wc -l < '{0}')'\"}}}}'",
+            n.display()
+        );
+        world.plugin("p").hook("pre_read", &script);
+        let read = async |arguments: Map<String, Value>, _| {
+            Ok::<_, ToolFailure>(format!("read {}", arguments["path"].as_str().unwrap_or_default().trim()))
+        };
+        world.tools.register(&world.root, Tool::new("read_file", "", read).read_only()).unwrap();
+        let _running = world.start().await;
+        for n in 1..=2 {
+            assert_eq!(world.says("read_file", json!({ "path": "same" })).await, format!("read {n}"));
+        }
+    });
+}
+
+#[test]
 fn r045_deny_wins_wherever_it_comes_from() {
     run(async |world| {
         world.plugin("a").hook("pre_tool", &answers(&json!({ "allow": true, "reason": "fine with me" })));
@@ -139,7 +159,7 @@ fn r045_deny_wins_wherever_it_comes_from() {
 }
 
 #[test]
-fn script_6_3_r036_a_hook_that_fails_refuses_and_the_user_is_told() {
+fn script_6_3_r034_r035_r036_a_hook_that_fails_refuses_and_the_user_is_told() {
     run(async |world| {
         let cases = [
             (
@@ -156,6 +176,20 @@ fn script_6_3_r036_a_hook_that_fails_refuses_and_the_user_is_told() {
                 "returned invalid JSON: EOF while parsing a value at line 1 column 12",
             ),
             ("pre_tool", "any", "true", "returned empty stdout"),
+            (
+                "pre_tool",
+                "logs",
+                "cat >/dev/null; echo 'loading profile...'; echo '{\"allow\":false,\"reason\":\"policy\"}'",
+                "returned invalid JSON: expected value at line 1 column 1",
+            ),
+            (
+                "pre_tool",
+                "two",
+                "cat >/dev/null; echo 'bad envelope' >&2; exit 2",
+                "exited with exit status: 2: bad envelope",
+            ),
+            ("pre_tool", "killed", "kill -9 $$", "exited with signal: 9 (SIGKILL): "),
+            ("pre_tool", "valid", "echo '{\"allow\":true}'; exit 1", "exited with exit status: 1: "),
         ];
         for (point, tool, script, _) in cases {
             // Each in a plugin of its own, so that one does not refuse for the other.
