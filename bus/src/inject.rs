@@ -84,6 +84,7 @@ impl NeedList {
     }
 
     /// Adds those of `more` that are not in the list.
+    #[cfg(feature = "json")]
     pub(crate) fn extend(&mut self, more: &NeedList) {
         for need in more.iter().filter(|it| !self.contains(it.slot)).copied().collect::<Vec<_>>() {
             self.0.push(need);

@@ -49,6 +49,7 @@ impl Table {
         number
     }
 
+    #[cfg(feature = "json")]
     fn number_for_library(&mut self, name: &str, digest: u64, is_first: bool) -> u32 {
         if !is_first {
             return next(&mut self.n_numbers);

@@ -102,6 +102,7 @@ impl<P: Plugin> InstanceOf<P> {
     }
 
     /// The same, with more services that it waits for.
+    #[cfg(feature = "json")]
     pub(crate) fn with_needs(mut self, more: &NeedList) -> Self {
         self.needs.extend(more);
         self

@@ -2,11 +2,14 @@
 //!
 //! Each file of `tests/ui` is a program of its own. Its `//~ text` comments are lines of ours that the errors must show:
 //! notes of traits and messages of macros. The compiler's own words around them are not looked at, since they change
-//! between releases. A file with the single comment `//~ compiles` is the counterpart: the forms that the messages name.
+//! between releases. A comment behind code is about an error of that line, one on a line of its own about an error of the
+//! lines around it, up to the next blank ones. No error may be without a comment. A file with the single comment
+//! `//~ compiles` is the counterpart: the forms that the messages name.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, io};
@@ -18,15 +21,34 @@ const COMPILES: &str = "compiles";
 
 struct Case {
     path: PathBuf,
-    /// Texts after `//~`.
-    expected: Vec<String>,
+    marks: Vec<Mark>,
 }
 
-/// What the compiler said about one file: to search in, and to show.
+/// A `//~ text` comment.
+struct Mark {
+    text: String,
+    /// The lines it is about, from 1.
+    lines: RangeInclusive<usize>,
+}
+
+/// What the compiler said about one file.
 #[derive(Default)]
 struct Said {
+    errors: Vec<Error>,
+}
+
+/// One error: where it is, and what it says.
+struct Error {
+    lines: RangeInclusive<usize>,
     texts: String,
     rendered: String,
+}
+
+impl Mark {
+    /// Whether the error is where the mark is.
+    fn is_about(&self, error: &Error) -> bool {
+        self.lines.start() <= error.lines.end() && error.lines.start() <= self.lines.end()
+    }
 }
 
 #[test]
@@ -37,28 +59,64 @@ fn wrong_uses_do_not_compile_and_the_message_names_the_fix() {
     let mut problems = String::new();
     for (name, case) in &cases {
         let said = said.get(name).unwrap_or(&silent);
-        for problem in problems_of(case, said) {
+        for problem in problems_of(case, &said.errors) {
             writeln!(problems, "{}: {problem}", case.path.display()).unwrap();
-        }
-        if !problems_of(case, said).is_empty() {
-            writeln!(problems, "the compiler said:\n{}", said.rendered).unwrap();
         }
     }
     assert!(problems.is_empty(), "\n{problems}");
 }
 
-fn problems_of(case: &Case, said: &Said) -> Vec<String> {
-    match (case.expected.as_slice(), said.texts.is_empty()) {
+fn problems_of(case: &Case, errors: &[Error]) -> Vec<String> {
+    let rendered = || errors.iter().map(|it| it.rendered.as_str()).collect::<String>();
+    match (case.marks.as_slice(), errors) {
         ([], _) => vec!["has no `//~ text` comment, so it asserts nothing".to_owned()],
-        ([only], false) if only == COMPILES => vec!["does not compile".to_owned()],
-        ([only], true) if only == COMPILES => Vec::new(),
-        (_, true) => vec!["compiles".to_owned()],
-        (expected, false) => expected
-            .iter()
-            .filter(|text| !said.texts.contains(text.as_str()))
-            .map(|text| format!("no error says\n    {text}"))
-            .collect(),
+        ([only], errors) if only.text == COMPILES && !errors.is_empty() => vec![format!("fails\n{}", rendered())],
+        ([only], _) if only.text == COMPILES => Vec::new(),
+        (_, []) => vec!["compiles".to_owned()],
+        (marks, errors) => {
+            let is_said = |mark: &Mark| errors.iter().any(|it| mark.is_about(it) && it.texts.contains(&mark.text));
+            let unsaid = marks.iter().filter(|it| !is_said(it)).map(|it| {
+                let (from, to) = (it.lines.start(), it.lines.end());
+                let around: String = errors.iter().filter(|error| it.is_about(error)).map(|it| &*it.rendered).collect();
+                format!("no error of the lines {from} to {to} says\n    {}\nthe compiler said:\n{around}", it.text)
+            });
+            let unmarked = errors.iter().filter(|error| !marks.iter().any(|it| it.is_about(error)));
+            unsaid.chain(unmarked.map(|it| format!("nothing expects this error:\n{}", it.rendered))).collect()
+        }
     }
+}
+
+/// The marks of a file, each with the lines it is about.
+fn marks_of(source: &str) -> Vec<Mark> {
+    let lines: Vec<&str> = source.lines().collect();
+    let is_blank = |at: &usize| lines[*at].trim().is_empty();
+    let mut marks = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((code, text)) = line.split_once("//~ ") else { continue };
+        let about = if code.trim().is_empty() {
+            let from = (0..at).rev().find(is_blank).map_or(0, |it| it + 1);
+            let to = (at..lines.len()).find(is_blank).unwrap_or(lines.len()) - 1;
+            from + 1..=to + 1
+        } else {
+            at + 1..=at + 1
+        };
+        marks.push(Mark { text: text.trim().to_owned(), lines: about });
+    }
+    marks
+}
+
+#[test]
+fn a_mark_is_about_its_line_or_the_lines_around_it() {
+    let marks = marks_of("a\n\nb //~ one\nc\n//~ two\nd\n\ne\n");
+    let short: Vec<_> = marks.iter().map(|it| (&*it.text, it.lines.clone())).collect();
+    assert_eq!(short, [("one", 3..=3), ("two", 3..=6)]);
+    let error = |lines: RangeInclusive<usize>| Error { lines, texts: "says one".into(), rendered: String::new() };
+    let case = |marks| Case { path: PathBuf::new(), marks };
+    let one = || marks_of("a\n\nb //~ one\n");
+    assert!(problems_of(&case(one()), &[error(3..=4)]).is_empty());
+    assert_eq!(problems_of(&case(one()), &[error(1..=1)]).len(), 2, "elsewhere");
+    assert_eq!(problems_of(&case(one()), &[error(3..=3), error(1..=1)]).len(), 1, "one more");
+    assert_eq!(problems_of(&case(one()), &[]), ["compiles"]);
 }
 
 fn cases() -> BTreeMap<String, Case> {
@@ -68,9 +126,8 @@ fn cases() -> BTreeMap<String, Case> {
         .filter(|path| path.extension().is_some_and(|it| it == "rs"))
         .map(|path| {
             let source = fs::read_to_string(&path).unwrap();
-            let texts = source.lines().filter_map(|line| Some(line.split_once("//~ ")?.1.trim().to_owned()));
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, Case { expected: texts.collect(), path })
+            (name, Case { marks: marks_of(&source), path })
         })
         .collect()
 }
@@ -122,15 +179,27 @@ fn collect(messages: impl io::BufRead) -> (BTreeMap<String, Said>, bool) {
     for message in Message::parse_stream(messages) {
         match message.unwrap() {
             Message::CompilerMessage(it) if it.message.level == DiagnosticLevel::Error => {
-                let said = all.entry(it.target.name).or_default();
-                add_texts(&it.message, &mut said.texts);
-                said.rendered.push_str(it.message.rendered.as_deref().unwrap_or_default());
+                let Some(lines) = lines_of(&it.message) else { continue };
+                let mut texts = String::new();
+                add_texts(&it.message, &mut texts);
+                let rendered = it.message.rendered.unwrap_or_default();
+                all.entry(it.target.name).or_default().errors.push(Error { lines, texts, rendered });
             }
             Message::BuildFinished(_) => finished = true,
             _ => {}
         }
     }
     (all, finished)
+}
+
+/// The lines that an error points at; none for the summary at the end, such as `aborting due to 2 previous errors`.
+fn lines_of(error: &Diagnostic) -> Option<RangeInclusive<usize>> {
+    let mut span = error.spans.iter().find(|it| it.is_primary)?;
+    // Of what a macro made, where it was called.
+    while let Some(expansion) = &span.expansion {
+        span = &expansion.span;
+    }
+    Some(span.line_start..=span.line_end)
 }
 
 /// The message, labels and notes of an error, a line each.

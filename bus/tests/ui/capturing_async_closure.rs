@@ -18,7 +18,7 @@ fn moved(ctx: &Context) {
 
 fn wrapped(ctx: &Context) {
     let text = String::new();
-    let _ = ctx.on(async move |_: &Wrapped, _: Next<'_, Wrapped>| text.clone());
+    let _ = ctx.on(async move |_: &Wrapped, _: Next<'_, Wrapped>| text.clone()); //~ this is no listener
 }
 
 fn main() {}

@@ -1,8 +1,10 @@
 //! Declarations of events that the derive refuses.
 use linn_bus::Event;
 
-#[derive(Event)] //~ an event needs a name: `#[event(name = "area/name", ..)]`, as in "tools/pre-execute"
+#[derive(Event)]
 struct Nothing;
+//~ an event needs a name: `#[event(name = "area/name", ..)]`, as in "tools/pre-execute"
+//~ an event needs a mode: `#[event(.., mode = Emit)]`
 
 #[derive(Event)]
 #[event(name = "UI Name", mode = Emit)] //~ use lower-case letters, digits and `-`, in two segments or more separated by `/`

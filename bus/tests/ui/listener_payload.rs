@@ -26,11 +26,11 @@ fn second_argument(ctx: &Context) {
 }
 
 fn next_of_another(ctx: &Context) {
-    let _ = ctx.on(async |_: &Wrapped, _: Next<'_, Emitted>| 1_u32);
+    let _ = ctx.on(async |_: &Wrapped, _: Next<'_, Emitted>| 1_u32); //~ this is no listener
 }
 
 fn too_many(ctx: &Context) {
-    let _ = ctx.on(|_: &Emitted, _: &Emitted| {});
+    let _ = ctx.on(|_: &Emitted, _: &Emitted| {}); //~ this is no listener
 }
 
 fn main() {}

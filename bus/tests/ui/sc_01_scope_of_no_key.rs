@@ -16,12 +16,12 @@ struct Named {
 //~ `subject = ..` points at a `ScopeKey`, an `Option<ScopeKey>`, or a reference to one of them
 
 fn sc_01_a_string_is_no_key(ctx: &Context) {
-    let _ = ctx.scope_for("agent");
-    let _ = ctx.scope_for(&None);
+    let _ = ctx.scope_for("agent"); //~ `&ScopeKey`
+    let _ = ctx.scope_for(&None); //~ `&ScopeKey`
 }
 
 fn sc_13_a_bare_subject_is_no_event(ctx: &Context, agent: &ScopeKey) {
-    let _ = ctx.bail::<Asked>(agent);
+    let _ = ctx.bail::<Asked>(agent); //~ expected `&Asked`
     let _ = ctx.bail(agent); //~ `ScopeKey` is not an event
 }
 

@@ -26,7 +26,7 @@ trait Constant {
     const N: u32; //~ a service is used as `dyn Trait`, so it has no constants: make it a method
 }
 
-#[provider] //~ provider
-struct Provider;
+#[provider]
+struct Provider; //~ `#[provider]` goes on the `impl` of a service's trait
 
 fn main() {}

@@ -12,6 +12,6 @@ struct ShownBy;
 #[derive(Event)]
 #[event(name = "ui/typed", mode = Emit, schema)] //~ `schema` needs the feature `json` of linn-bus
 struct Typed;
-
 //~ write `linn-bus = { .., features = ["json"] }` in Cargo.toml
+
 fn main() {}

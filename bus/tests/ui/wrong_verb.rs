@@ -22,7 +22,8 @@ fn emit(ctx: &Context) {
     ctx.emit(&Awaited); //~ `Awaited` cannot be dispatched with `ctx.emit(..)`: its mode is
     ctx.emit(&Together); //~ `Together` cannot be dispatched with `ctx.emit(..)`: its mode is
     ctx.emit(&Wrapped); //~ `Wrapped` cannot be dispatched with `ctx.emit(..)`: its mode is
-    let _ = ctx.try_emit(&Wrapped);
+    let _ = ctx.try_emit(&Wrapped); //~ `Wrapped` cannot be dispatched with `ctx.emit(..)`: its mode is
+    //~ the verb follows the mode: Emit => `ctx.emit(&e)`, Bail => `ctx.bail(&e)?`, Serial => `ctx.serial(&e).await?`
 }
 
 fn bail(ctx: &Context) {
@@ -42,5 +43,4 @@ async fn waterfall(ctx: &Context) {
     let _ = ctx.waterfall(&Emitted, async || ()).await;
 }
 
-//~ the verb follows the mode: Emit => `ctx.emit(&e)`, Bail => `ctx.bail(&e)?`, Serial => `ctx.serial(&e).await?`
 fn main() {}
