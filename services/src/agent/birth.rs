@@ -16,8 +16,8 @@ use crate::agent::{
     SessionStartSource, Setup,
 };
 use crate::events::{AgentCreated, AgentDisposed, AgentSessionStart};
-use crate::ids::AgentId;
-use crate::persistence::StoredSession;
+use crate::ids::{AgentId, SessionId};
+use crate::persistence::{SessionFiles, StoredSession};
 use crate::session::{CreateSession, PreparedSession};
 
 /// An agent on its way. Everything it takes is part of one effect of whoever makes it; dropped before its
@@ -35,6 +35,8 @@ pub(crate) struct Birth {
     /// Cancelled when the effect is undone.
     undone: CancellationToken,
     is_over: AtomicBool,
+    /// Whether its session came to live.
+    has_session: Arc<AtomicBool>,
 }
 
 impl Drop for Birth {
@@ -64,7 +66,17 @@ impl Birth {
         let skeleton = skeleton.expect("the body of an effect runs at once");
         registry.keep(id, handle.clone());
         let (registry, ctx, id) = (registry.clone(), ctx.clone(), id.clone());
-        Ok(Self { registry, ctx, id, scope, skeleton, handle, undone, is_over: AtomicBool::new(false) })
+        Ok(Self {
+            registry,
+            ctx,
+            id,
+            scope,
+            skeleton,
+            handle,
+            undone,
+            is_over: AtomicBool::new(false),
+            has_session: Arc::default(),
+        })
     }
 
     /// Gives the agent out, or undoes what was begun and waits until that is done.
@@ -102,15 +114,21 @@ impl Birth {
                 Err(error) => Err(AgentsError::Lookup(error)),
             }
         };
+        self.let_go_of(&session_id);
         let stored = self.while_owned(look_up).await??;
         for notice in &stored.notices {
             self.registry.ctx.logger().warn(format_args!("session `{session_id}`: {notice}"));
         }
         drop(reserved);
-        self.restore(options, stored).await
+        self.go_on(options, stored).await
     }
 
     pub(crate) async fn restore(&self, options: ResumeAgent, stored: StoredSession) -> Result<Agent, AgentsError> {
+        self.let_go_of(&options.session_id);
+        self.go_on(options, stored).await
+    }
+
+    async fn go_on(&self, options: ResumeAgent, stored: StoredSession) -> Result<Agent, AgentsError> {
         let ResumeAgent { session_id, options, setup, .. } = options;
         let header = stored.header;
         let session = CreateSession {
@@ -123,6 +141,18 @@ impl Birth {
         };
         let prepared = self.registry.sessions().prepare(&self.ctx, session)?;
         self.raise(prepared, options, setup, SessionStartSource::Resume).await
+    }
+
+    /// Has what was read of a session let go of when the agent ends without having made it live: others may write it then.
+    fn let_go_of(&self, id: &SessionId) {
+        let (ctx, id, has_session) = (self.registry.ctx.clone(), id.clone(), self.has_session.clone());
+        self.skeleton.defer_async(async move {
+            let files = ctx.get::<dyn SessionFiles>().filter(|_| !has_session.load(Ordering::Relaxed));
+            let Some(files) = files else { return };
+            if let Err(error) = files.release(&id).await {
+                ctx.logger().warn(format_args!("session `{id}` is still held: {error}"));
+            }
+        });
     }
 
     /// `future`, unless whoever makes the agent goes first.
@@ -177,7 +207,10 @@ impl Birth {
         let registry = &self.registry;
         registry.show(agent, factory);
         match registry.sessions().enter(agent.context(), prepared) {
-            Ok(entered) => fx.own(entered.handle),
+            Ok(entered) => {
+                self.has_session.store(true, Ordering::Relaxed);
+                fx.own(entered.handle);
+            }
             Err(error) => {
                 registry.hide(&self.id);
                 let ending = agent.clone();

@@ -1,9 +1,12 @@
 //! The end of agents.
 
-use linn_bus_test::{leak_check, run};
+use linn_bus_test::{leak_check, run, run_with};
 use linn_services::agent::{AgentStatus, CreateAgent};
 use linn_services::events::AgentDisposed;
+use linn_services::prompt::{AssembleContext, Section, SystemPrompt, SystemPromptConfig, SystemPromptPlugin};
+use linn_services::tools::{Tool, ToolFailure, Tools, ToolsPlugin};
 use linn_services_test::Gate;
+use serde_json::{Map, Value};
 
 use crate::support::{World, setup};
 
@@ -92,16 +95,37 @@ fn ag_09_all_who_end_an_agent_wait_for_the_same_end() {
 
 #[test]
 fn ag_10_what_was_registered_for_an_agent_goes_with_it() {
-    run(async |root| {
+    run_with(async |root, runtime| {
         let world = World::new(root).await;
+        world.root.mount::<ToolsPlugin>(()).unwrap().running().await.unwrap();
+        world.root.mount::<SystemPromptPlugin>(SystemPromptConfig::default()).unwrap().running().await.unwrap();
+        let tools = world.root.get::<dyn Tools>().unwrap();
+        let prompt = world.root.get::<dyn SystemPrompt>().unwrap();
+        let tool = || Tool::new("mine", "", async |_: Map<String, Value>, _| Ok::<_, ToolFailure>("done"));
+        let section = || Section::fixed("mine", 500, "of this agent");
+        // What the tools add to the prompt is there as well.
+        runtime.idle().await;
         leak_check(&world.root, async |ctx| {
             let handle = world.agents.create(ctx, CreateAgent::new("a", "s")).await.unwrap();
-            let of_agent = handle.agent().context().clone();
+            let agent = handle.agent().clone();
+            let of_agent = agent.context().clone();
             of_agent.on(|_: &AgentDisposed| {}).unwrap();
             of_agent.spawn(std::future::pending::<()>()).unwrap();
+            tools.register(&of_agent, tool()).unwrap();
+            prompt.section(&of_agent, section()).unwrap();
+            let (scope, name) = (Some(agent.key()), "mine".into());
+            let names = async || {
+                let assembled = prompt.assemble(AssembleContext::of_agent(&agent)).await.unwrap();
+                assembled.sections.into_iter().map(|it| it.name).collect::<Vec<_>>()
+            };
+            assert!(tools.get(scope, &name).unwrap().is_some() && names().await.contains(&"mine".to_owned()));
+            assert!(tools.get(None, &name).unwrap().is_none(), "others never see it");
+
             handle.dispose().await;
-            let error = of_agent.on(|_: &AgentDisposed| {}).unwrap_err();
-            assert_eq!(error.code(), "INACTIVE_EFFECT");
+            assert!(tools.get(scope, &name).unwrap().is_none() && !names().await.contains(&"mine".to_owned()));
+            assert_eq!(of_agent.on(|_: &AgentDisposed| {}).unwrap_err().code(), "INACTIVE_EFFECT");
+            assert_eq!(tools.register(&of_agent, tool()).unwrap_err().code(), "INACTIVE_EFFECT");
+            assert_eq!(prompt.section(&of_agent, section()).unwrap_err().code(), "INACTIVE_EFFECT");
         })
         .await;
     });

@@ -1,20 +1,23 @@
 //! Agents whose session was stored.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use linn_bus::provider;
+use linn_bus::{Fault, provider};
 use linn_bus_test::run;
 use linn_services::agent::{AgentOptions, CreateAgent, ResumeAgent};
 use linn_services::ids::SessionId;
 use linn_services::model::{ContentBlock, MessageSource};
-use linn_services::persistence::{PersistenceError, SessionPersistence, SessionSummary, StoredSession};
+use linn_services::persistence::{
+    FiledSession, PersistenceError, SessionFiles, SessionPersistence, SessionSummary, StoredSession,
+};
 use linn_services::session::{
     Fact, Record, RecordSurface, SESSION_VERSION, SessionHeader, SurfaceOp, TurnEnd, TurnEndReason, TurnStart,
     TurnTrigger, UserMessage,
 };
 use linn_services_test::Gate;
 
-use crate::support::World;
+use crate::support::{World, setup};
 
 /// Keeps one session, and hands it out when its gate is open.
 pub(crate) struct Shelf {
@@ -142,5 +145,82 @@ fn ag_12_a_load_that_never_settles_is_given_up_with_the_owner() {
         fiber.dispose().await.unwrap();
         assert_eq!(resuming.join().await.unwrap().unwrap_err().code(), "AGENT_OWNER_GONE");
         world.agents.create(&world.root, CreateAgent::new("a", "s")).await.unwrap();
+    });
+}
+
+/// Knows whose session was let go of.
+#[derive(Default)]
+struct Held(Mutex<Vec<SessionId>>);
+
+#[provider]
+impl SessionFiles for Held {
+    async fn open(&self, _: &Path) -> Result<StoredSession, PersistenceError> {
+        Ok(stored())
+    }
+    async fn find(&self, _: &Path) -> Result<SessionId, PersistenceError> {
+        Ok("s".into())
+    }
+    async fn list_in(&self, _: &Path) -> Result<Vec<FiledSession>, PersistenceError> {
+        Ok(Vec::new())
+    }
+    async fn salvage(&self, id: &SessionId) -> Result<StoredSession, PersistenceError> {
+        Err(PersistenceError::NotFound(id.clone()))
+    }
+    async fn release(&self, id: &SessionId) -> Result<(), PersistenceError> {
+        self.0.lock().unwrap().push(id.clone());
+        Ok(())
+    }
+    fn n_unsaved(&self, _: &SessionId) -> Result<u64, PersistenceError> {
+        Ok(0)
+    }
+    async fn rebuild_view(&self, _: &SessionId) -> Result<(), PersistenceError> {
+        Ok(())
+    }
+    async fn note_run(&self, _: &SessionId, _: &serde_json::Value) -> Result<(), PersistenceError> {
+        Ok(())
+    }
+    async fn run_notes(&self, _: &SessionId) -> Result<Vec<serde_json::Value>, PersistenceError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_session_that_was_read_and_does_not_come_to_live_is_let_go_of() {
+    run(async |root| {
+        let world = World::new(root).await;
+        let gate = Gate::new();
+        gate.open();
+        world.root.provide::<dyn SessionPersistence>(Arc::new(Shelf { stored: stored(), gate })).unwrap();
+        let held = Arc::new(Held::default());
+        world.root.provide::<dyn SessionFiles>(held.clone()).unwrap();
+        let released = || std::mem::take(&mut *held.0.lock().unwrap());
+
+        let fails = || setup(async |_| Err(Fault::msg("no")));
+        let error = world.agents.resume(&world.root, ResumeAgent { setup: fails(), ..options("s") }).await.unwrap_err();
+        assert_eq!(error.code(), "AGENT_SETUP_FAILED");
+        assert_eq!(released(), [SessionId::from("s")]);
+        let options_of_file = ResumeAgent { setup: fails(), ..options("s") };
+        world.agents.restore(&world.root, options_of_file, stored()).await.unwrap_err();
+        assert_eq!(released(), [SessionId::from("s")], "also one that a front end had opened");
+
+        // One whose set-up hangs is let go of with its owner.
+        let (fiber, ctx) = world.owner().await;
+        let (agents, reached) = (world.agents.clone(), Gate::new());
+        let hangs = reached.clone();
+        let hanging = setup(async move |_| {
+            hangs.pass().await;
+            Ok(())
+        });
+        let resume = ResumeAgent { setup: hanging, ..options("s") };
+        let resuming = world.root.spawn(async move { agents.resume(&ctx, resume).await.map(drop) }).unwrap();
+        reached.reached().await;
+        fiber.dispose().await.unwrap();
+        assert_eq!(resuming.join().await.unwrap().unwrap_err().code(), "AGENT_OWNER_GONE");
+        assert_eq!(released(), [SessionId::from("s")]);
+
+        // One that lives is let go of when it leaves the store, by whoever keeps it.
+        let handle = world.agents.resume(&world.root, options("s")).await.unwrap();
+        handle.dispose().await;
+        assert!(released().is_empty());
     });
 }
