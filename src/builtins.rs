@@ -28,6 +28,7 @@ use linn_services::commands::CommandsPlugin;
 use linn_services::interaction::InteractionPlugin;
 use linn_services::llm::LlmPlugin;
 use linn_services::prompt::{SystemPromptConfig, SystemPromptPlugin};
+use linn_services::secrets::SecretsPlugin;
 use linn_services::session::SessionsPlugin;
 use linn_services::skills::SkillsPlugin;
 use linn_services::subagents::SubagentsPlugin;
@@ -42,6 +43,7 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
     if let Some(config) = &setup.config {
         mounts.put::<SettingsPlugin>(config.clone());
     }
+    mounts.put::<SecretsPlugin>(setup.secrets.clone());
     mounts.put::<SessionsPlugin>(());
     mounts.put::<SystemPromptPlugin>(SystemPromptConfig::default());
     mounts.put::<ToolsPlugin>(());
@@ -88,7 +90,7 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
 pub fn built_in_entries() -> Vec<BuiltIn> {
     let mut mounts = Mounts::default();
     let somewhere = Some(std::path::PathBuf::from("/"));
-    put_all(&mut mounts, &Setup { workspace: somewhere.clone(), sessions: somewhere, config: None });
+    put_all(&mut mounts, &Setup { workspace: somewhere.clone(), sessions: somewhere, ..Setup::default() });
     let mut entries: Vec<_> = mounts.names().iter().map(|it| BuiltIn::plugin(*it)).collect();
     entries.push(BuiltIn::plugin(ScriptPluginsPlugin::NAME));
     entries

@@ -1,6 +1,6 @@
 //! What the configuration says, in the words of the built-in plugins.
 
-use linn_config::{Approval, Config, keys};
+use linn_config::{Approval, Config, ExposeSecret as _, ProviderKey, SecretString, keys};
 use linn_plugin_approval::ApprovalGateConfig;
 use linn_plugin_compaction::CompactionConfig;
 use linn_plugin_diagnostics::DiagnosticsConfig;
@@ -10,8 +10,25 @@ use linn_plugin_script_plugins::ScriptPluginsConfig;
 use linn_plugin_shell::{BashConfig, ShellConfig};
 use linn_plugin_web::WebConfig;
 use linn_services::approval::ApprovalMode;
+use linn_services::secrets::SecretKeeper;
 
 use crate::settings::spec;
+
+/// Tells a keeper every key that the configuration holds, and those that it names a variable of.
+pub(crate) fn keep_secrets(config: &Config, keeper: &SecretKeeper) {
+    let keep = |it: &SecretString| keeper.keep(it.expose_secret());
+    config.get(&keys::API_KEY).iter().for_each(keep);
+    config.get(&keys::SEARCH_EXA_KEY).iter().for_each(keep);
+    config.get(&keys::SEARCH_TAVILY_KEY).iter().for_each(keep);
+    config.get(&keys::PROVIDER_KEYS).values().for_each(keep);
+    for provider in config.get(&keys::PROVIDERS) {
+        provider.headers.iter().for_each(|(name, value)| keeper.keep_header(name, value.expose_secret()));
+        if let ProviderKey::Key(key) = config.provider_key(&provider) {
+            keep(&key);
+        }
+        provider.api_key.iter().for_each(keep);
+    }
+}
 
 /// Which calls wait for an answer.
 pub(crate) fn approval(config: &Config) -> ApprovalGateConfig {

@@ -11,10 +11,11 @@ use linn_config::{Config, Layer, Tree};
 use linn_loader::Loader;
 use linn_services::agent::Agents;
 use linn_services::plugin_admin::PluginAdmin;
+use linn_services::secrets::SecretKeeper;
 use linn_services::session::Sessions;
 
 use crate::settings::LiveConfig;
-use crate::{added, builtins};
+use crate::{added, builtins, configured};
 
 /// A harness that runs: every built-in plugin is mounted, and so are those it was built with.
 ///
@@ -130,6 +131,8 @@ pub(crate) struct Setup {
     pub(crate) sessions: Option<PathBuf>,
     /// What else is set; the defaults if not.
     pub(crate) config: Option<Arc<LiveConfig>>,
+    /// What knows the secrets.
+    pub(crate) secrets: SecretKeeper,
 }
 
 /// The plugins of a harness, in the order they are mounted.
@@ -222,6 +225,13 @@ impl HarnessBuilder {
         self
     }
 
+    /// What knows the secrets of the harness, for a program that has texts of its own to keep them out of; by default one
+    /// of its own, which `secrets` provides.
+    pub fn secrets(mut self, keeper: SecretKeeper) -> Self {
+        self.setup.secrets = keeper;
+        self
+    }
+
     /// Where tasks, time and chance come from; by default the tokio runtime that `build` runs on.
     pub fn seams(mut self, seams: Seams) -> Self {
         self.seams = Some(seams);
@@ -250,6 +260,9 @@ impl HarnessBuilder {
     ///
     /// Without [`seams`](Self::seams), outside of a tokio runtime.
     pub async fn build(self) -> Result<Harness, BuildError> {
+        if let Some(config) = &self.setup.config {
+            configured::keep_secrets(&config.lock(), &self.setup.secrets);
+        }
         let mut mounts = Mounts::default();
         builtins::put_all(&mut mounts, &self.setup);
         for change in self.changes {

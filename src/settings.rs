@@ -9,6 +9,7 @@ use linn_config::{
 };
 use linn_services::events::SettingsChanged;
 use linn_services::providers::ProviderSpec;
+use linn_services::secrets::secrets_of;
 use linn_services::settings::{ProviderChange, Settings, SettingsError};
 use serde_json::Value;
 
@@ -112,6 +113,11 @@ impl Settings for FromConfig {
 
     async fn save_providers(&self, change: ProviderChange) -> Result<(), SettingsError> {
         let ProviderChange { put, remove, active } = change;
+        let secrets = secrets_of(&self.ctx);
+        for spec in &put {
+            spec.api_key.iter().for_each(|it| secrets.keep(it.expose_secret()));
+            spec.headers.iter().for_each(|(name, value)| secrets.keep_header(name, value.expose_secret()));
+        }
         let put: Vec<_> = put.into_iter().map(stored).collect();
         let stored = linn_config::ProviderChange { put: put.clone(), remove: remove.clone(), active };
         self.write(move |files| files.change_providers(&stored)).await?;
@@ -141,6 +147,7 @@ impl Settings for FromConfig {
             SearchService::Exa => keys::SEARCH_EXA_KEY.declaration().name,
             SearchService::Tavily => keys::SEARCH_TAVILY_KEY.declaration().name,
         };
+        key.iter().for_each(|it| secrets_of(&self.ctx).keep(it.expose_secret()));
         let value = key.as_ref().map_or(Value::Null, |it| Value::from(it.expose_secret()));
         self.write(move |files| files.set_search_key(which, key.as_ref())).await?;
         self.live.lock().set(name, &value, "set_search_key").map(drop).map_err(refused)

@@ -22,6 +22,7 @@ pub mod persistence;
 pub mod plugin_admin;
 pub mod prompt;
 pub mod providers;
+pub mod secrets;
 pub mod session;
 pub mod settings;
 pub mod shell;

@@ -8,6 +8,7 @@ use linn_bus::BoxFuture;
 use linn_services::agent::{Agent, AgentDriver, AgentStatus, AgentsError, Prompt, WeakAgent};
 use linn_services::events::{AgentError, AgentQueued, AgentStatusChanged};
 use linn_services::model::HookContext;
+use linn_services::secrets::secrets_of;
 use linn_services::session::{AppendError, ContextMessage, TurnEnd, TurnEndReason, TurnStart, TurnTrigger};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +52,8 @@ impl Driver {
     }
 
     pub(crate) fn tell_error(&self, agent: &Agent, turn: u32, step: u32, error: &LoopError) {
-        let (message, info) = (error.to_string(), error.info());
+        let message = secrets_of(&self.seams.ctx).redact(error.to_string()).into_owned();
+        let info = error.info();
         self.seams.ctx.logger().debug(format_args!("agent `{}`, turn {turn}, step {step}: {message}", agent.id()));
         self.seams.ctx.emit(&AgentError { agent: agent.clone(), turn, step, message, error: info });
     }

@@ -11,6 +11,7 @@ use linn_services::providers::{
     EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
     ProvidersError, Put,
 };
+use linn_services::secrets::secrets_of;
 use linn_services::settings::{ProviderChange, Settings};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
@@ -128,13 +129,18 @@ impl Service {
     /// If a human has logged in and there is no token all the same.
     pub(crate) async fn credentials(&self, spec: &Arc<ProviderSpec>) -> Result<Credentials, OAuthError> {
         let key = self.key(&self.book(), spec);
-        if key.is_none()
-            && let Some(oauth) = self.ctx.get::<dyn OAuth>()
-            && let Some(login) = login_of(&oauth, spec)
-        {
-            return Credentials::of_login(&oauth, &login, spec).await;
-        }
-        Ok(Credentials::of_key(spec.clone(), key))
+        let credentials = match self.ctx.get::<dyn OAuth>().filter(|_| key.is_none()) {
+            Some(oauth) => match login_of(&oauth, spec) {
+                Some(login) => Credentials::of_login(&oauth, &login, spec).await?,
+                None => Credentials::of_key(spec.clone(), key),
+            },
+            None => Credentials::of_key(spec.clone(), key),
+        };
+        // Before anybody is asked with them, so that nobody's answer can tell them.
+        let secrets = secrets_of(&self.ctx);
+        credentials.secret().iter().for_each(|it| secrets.keep(it.expose_secret()));
+        credentials.spec.headers.iter().for_each(|(name, value)| secrets.keep_header(name, value.expose_secret()));
+        Ok(credentials)
     }
 
     /// The same; that there is no token is logged.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use linn_bus::{Context, Fault, Inject, Lookup, Plugin, Svc};
 use linn_services::events::{SettingsChanged, ShellOutputChunk};
 use linn_services::interaction::{Interaction, InteractionError, Password, SudoAnswer, SudoQuestion};
+use linn_services::secrets::{SecretKeeper, secrets_of};
 use linn_services::shell::{Shell, ShellCommand, ShellOutput, ShellStream};
-use linn_services::tools::{Tool, ToolExecution, ToolFailure, ToolOutput, Tools};
+use linn_services::tools::{RESULT_LIMIT_BYTES, Tool, ToolExecution, ToolFailure, ToolOutput, Tools};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -16,8 +17,8 @@ use serde_json::json;
 use crate::config::{BashConfig, ShellConfig, SudoPrompt};
 use crate::deny::DenyList;
 use crate::environment::Environment;
+use crate::flow::Flow;
 use crate::plugin::check_bash;
-use crate::redact::{Flow, Redactor};
 use crate::sudo::calls_sudo;
 use crate::system::{KeptOutput, Outputs, own_environment};
 use crate::text::{KeptFile, show};
@@ -29,6 +30,10 @@ const DESCRIPTION: &str = "Runs a command line in the shell, in the folder of th
 /// What is told of a command that a human did not want to run with more rights.
 const DECLINED: &str = "The user declined the sudo request — the command was NOT run. \
     Go on without it, or ask the user how to proceed.";
+
+/// How much output is shown at most: what is longer is cut here, where the way to the rest can be told, so that it is not
+/// cut again as a result. The notes around it have room.
+const SHOWN_BYTES: usize = RESULT_LIMIT_BYTES - 512;
 
 /// The tool `bash`, for whichever commands [`Shell`] runs.
 #[derive(Debug)]
@@ -56,13 +61,14 @@ impl Plugin for BashPlugin {
         let outputs = Arc::new(Outputs::new(&config.bash));
         let to_close = outputs.clone();
         ctx.effect("kept outputs", |fx| fx.defer(move || to_close.close()))?;
-        let secrets = Environment::new(&config.environment).secret_values(own_environment());
+        let secrets = secrets_of(ctx);
+        Environment::new(&config.environment).secret_values(own_environment()).iter().for_each(|it| secrets.keep(it));
         let bash = Arc::new(Bash {
             ctx: ctx.clone(),
             shell,
             interaction,
             deny: DenyList::new(&config.bash)?,
-            redactor: Redactor::new(secrets),
+            secrets,
             outputs,
             timeout_s: AtomicU64::new(config.bash.timeout_s),
             config: config.bash,
@@ -92,7 +98,7 @@ struct Bash {
     shell: Svc<dyn Shell>,
     interaction: Lookup<dyn Interaction>,
     deny: DenyList,
-    redactor: Redactor,
+    secrets: SecretKeeper,
     outputs: Arc<Outputs>,
     /// How long a command may take if the model names no limit: as configured, until somebody sets it anew.
     timeout_s: AtomicU64,
@@ -139,7 +145,7 @@ impl Bash {
         command.on_output = Some(Arc::new(move |stream, piece| hears.hear(stream, piece)));
         let output = self.shell.run(command).await.map_err(|error| {
             let failure = ToolFailure::from(error);
-            ToolFailure { message: self.redactor.redact(format!("bash: {}", failure.message)), ..failure }
+            ToolFailure { message: format!("bash: {}", failure.message), ..failure }
         })?;
         let files = listening.finish();
         Ok(self.tell(&output, files, timeout_s))
@@ -202,7 +208,7 @@ impl Bash {
             "leftBehind": output.left_behind,
             "outputFiles": files.iter().flatten().map(|(path, _)| path).collect::<Vec<_>>(),
         });
-        let mut text = show(output, files, self.config.limit_bytes, &self.redactor);
+        let mut text = show(output, files, self.config.limit_bytes.min(SHOWN_BYTES), &self.secrets);
         if output.timed_out {
             text.insert_str(0, &format!("bash timed out after {timeout_s}s (killed)\n"));
         } else {
@@ -243,7 +249,7 @@ struct Listening {
 
 impl Listening {
     fn new(bash: &Bash, call: &ToolExecution) -> Self {
-        let stream = || (Flow::new(bash.redactor.clone()), KeptOutput::new(&bash.outputs, bash.config.limit_bytes));
+        let stream = || (Flow::new(bash.secrets.clone()), KeptOutput::new(&bash.outputs, bash.config.limit_bytes));
         Self { ctx: bash.ctx.clone(), call: call.clone(), streams: Mutex::new([stream(), stream()]) }
     }
 

@@ -1,8 +1,9 @@
 //! What the model reads of an output.
 
+use linn_services::secrets::SecretKeeper;
 use linn_services::shell::{Captured, ShellOutput};
 
-use crate::redact::{Redactor, whole_characters};
+use crate::flow::whole_characters;
 
 /// Between the two outputs.
 const SEPARATOR: &str = "\n--- stderr ---\n";
@@ -14,8 +15,8 @@ const WORDS_BYTES: usize = 256;
 pub(crate) type KeptFile = Option<(String, u64)>;
 
 /// The text of both outputs, of at most about `limit_bytes` bytes, cut in the middle where it is too long.
-pub(crate) fn show(output: &ShellOutput, files: [KeptFile; 2], limit_bytes: usize, redactor: &Redactor) -> String {
-    let (mut stdout, mut stderr) = (Part::new(&output.stdout, redactor), Part::new(&output.stderr, redactor));
+pub(crate) fn show(output: &ShellOutput, files: [KeptFile; 2], limit_bytes: usize, secrets: &SecretKeeper) -> String {
+    let (mut stdout, mut stderr) = (Part::new(&output.stdout, secrets), Part::new(&output.stderr, secrets));
     let is_cut = |it: &Part| it.omitted_bytes > 0;
     if is_cut(&stdout) || is_cut(&stderr) || stdout.len() + stderr.len() > limit_bytes {
         let paths: usize = files.iter().flatten().map(|(path, _)| 2 * path.len()).sum();
@@ -42,9 +43,9 @@ struct Part {
 }
 
 impl Part {
-    fn new(captured: &Captured, redactor: &Redactor) -> Self {
+    fn new(captured: &Captured, secrets: &SecretKeeper) -> Self {
         let Captured { head, tail, omitted_bytes } = captured;
-        let text = |bytes: &[u8]| redactor.redact(String::from_utf8_lossy(bytes).into_owned());
+        let text = |bytes: &[u8]| secrets.redact(String::from_utf8_lossy(bytes)).into_owned();
         if *omitted_bytes == 0 {
             return Self { head: text(head), tail: String::new(), omitted_bytes: 0 };
         }
@@ -105,7 +106,7 @@ mod tests {
             capture.finish()
         };
         let output = ShellOutput { stdout: capture(stdout), stderr: capture(stderr), ..ShellOutput::default() };
-        show(&output, [None, None], limit, &Redactor::default())
+        show(&output, [None, None], limit, &SecretKeeper::new())
     }
 
     #[test]
@@ -172,7 +173,7 @@ mod tests {
             ..ShellOutput::default()
         };
         let file = Some(("/tmp/1.txt".to_owned(), 100));
-        let text = show(&output, [file, None], 1_000, &Redactor::default());
+        let text = show(&output, [file, None], 1_000, &SecretKeeper::new());
         assert_eq!(
             text,
             "abc\n...[6 of 100 bytes shown; all of it is in /tmp/1.txt, the next part: tail -c +4 /tmp/1.txt | head -c 16384]...\nxyz"

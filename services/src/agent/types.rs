@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::agent::AgentsError;
 use crate::ids::AgentId;
 use crate::model::{ContentBlock, HookContext, MessageSource};
+use crate::secrets::secrets_of;
 use crate::session::Session;
 
 /// An agent: a session, a scope of its own, and what drives it. A handle, cheap to clone.
@@ -120,17 +121,26 @@ impl Agent {
 
     /// Sends a prompt; it begins a turn now, or after the one that runs. Returns when it is in the inbox.
     pub fn send(&self, prompt: impl Into<Prompt>) -> Result<(), AgentsError> {
-        self.driver_for("send")?.send(prompt.into())
+        self.driver_for("send")?.send(self.without_secrets(prompt.into()))
     }
 
     /// Sends a message into the turn that runs: it joins the next step. While idle the same as [`send`](Agent::send).
     pub fn steer(&self, prompt: impl Into<Prompt>) -> Result<(), AgentsError> {
-        self.driver_for("steer")?.steer(prompt.into())
+        self.driver_for("steer")?.steer(self.without_secrets(prompt.into()))
     }
 
     /// Adds context to the conversation without asking for an answer.
     pub fn inject(&self, context: HookContext) -> Result<(), AgentsError> {
         self.driver_for("inject")?.inject(context)
+    }
+
+    /// The prompt as everybody may see it.
+    fn without_secrets(&self, mut prompt: Prompt) -> Prompt {
+        let secrets = secrets_of(self.context());
+        if !secrets.is_empty() {
+            prompt.content.iter_mut().for_each(|it| secrets.redact_block(it));
+        }
+        prompt
     }
 
     /// Ends the turn that runs and forgets what waits. `None` gives the reason `cancelled`. While idle it does nothing.

@@ -10,6 +10,7 @@ use crate::ids::ModelId;
 use crate::llm::stream::{Answering, OpenStreams};
 use crate::llm::{Adapter, ChunkStream, Llm, LlmError, Wire, wires};
 use crate::model::GenerateRequest;
+use crate::secrets::{secrets_of, without_secrets};
 
 /// Provides [`Llm`].
 #[derive(Debug)]
@@ -160,15 +161,20 @@ impl Llm for Provider {
 
     async fn stream(&self, request: Arc<GenerateRequest>, agent: Option<&Agent>) -> Result<ChunkStream, LlmError> {
         let call = LlmStream::new(request.clone(), agent.cloned());
+        let without = |mut error: LlmError| {
+            secrets_of(&self.ctx).redact_in(&mut error.message);
+            error
+        };
         let ask = async || {
             let entry = self.resolve(&request.model(), agent.map(Agent::key)).map_err(|error| call.fail(error))?;
             let opened = entry.streams.open(entry.adapter.name(), || entry.adapter.stream(request.clone())).await;
-            opened.map_err(|error| call.fail(error))
+            // Also whoever listens or records sees the answer without secrets.
+            opened.map(|it| without_secrets(it, secrets_of(&self.ctx))).map_err(|error| call.fail(without(error)))
         };
         let asked = request.signal.run_until_cancelled(self.ctx.waterfall(&call, ask)).await;
         match asked {
             Some(Ok(stream)) => Ok(Answering::guard(stream, request.signal.clone())),
-            Some(Err(error)) => Err(call.outcome(error)),
+            Some(Err(error)) => Err(without(call.outcome(error))),
             None => Err(LlmError::aborted()),
         }
     }

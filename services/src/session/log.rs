@@ -10,6 +10,7 @@ use linn_bus::{Clock, Context, ListenerErrors, MAX_NESTING, ScopeKey};
 use crate::events::SessionEvent;
 use crate::ids::SessionId;
 use crate::model::{EpochHeader, Message};
+use crate::secrets::SecretKeeper;
 use crate::session::headers::HeaderFold;
 use crate::session::lossless::not_lossless;
 use crate::session::surface::Surface;
@@ -60,6 +61,8 @@ struct Teller {
 pub(crate) struct Audience {
     pub(crate) ctx: Context,
     pub(crate) owner: Option<ScopeKey>,
+    /// What is taken out of all that is logged.
+    pub(crate) secrets: SecretKeeper,
 }
 
 /// Where the log stands in turns and steps.
@@ -222,7 +225,7 @@ impl Session {
     }
 
     fn log(&self, fact: Fact, surface: Option<RecordSurface>) -> Result<Arc<Record>, AppendError> {
-        let fact = of_known_kind(fact)?;
+        let fact = self.without_secrets(of_known_kind(fact)?)?;
         let now = self.0.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         let record = {
@@ -245,6 +248,24 @@ impl Session {
             Ok(()) => Ok(record),
             Err(errors) => Err(AppendError::Listeners { seq: record.seq, errors }),
         }
+    }
+
+    /// The fact as it is logged.
+    fn without_secrets(&self, fact: Fact) -> Result<Fact, AppendError> {
+        let secrets = self.state().audience.as_ref().map(|it| it.secrets.clone()).unwrap_or_default();
+        if secrets.is_empty() {
+            return Ok(fact);
+        }
+        let bad = |why: serde_json::Error| AppendError::BadData { kind: fact.kind().to_owned(), why: why.to_string() };
+        let mut json = Vec::new();
+        fact.serialize_data(&mut serde_json::Serializer::new(&mut json)).map_err(bad)?;
+        if std::str::from_utf8(&json).is_ok_and(|it| !secrets.is_in(it)) {
+            return Ok(fact);
+        }
+        // What JSON would change is refused by name later on.
+        let Ok(mut data) = serde_json::from_slice(&json) else { return Ok(fact) };
+        secrets.redact_value(&mut data);
+        Fact::from_parts(fact.kind(), data).map_err(bad)
     }
 
     /// Tells all records that were not told yet, and gives the errors of those who heard of `own`.

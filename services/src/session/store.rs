@@ -10,6 +10,7 @@ use linn_bus::{
 
 use crate::events::{SessionCreated, SessionDisposed, SessionFlush};
 use crate::ids::SessionId;
+use crate::secrets::secrets_of;
 use crate::session::fork::{ForkError, seed_of_fork};
 use crate::session::log::Audience;
 use crate::session::{Record, SESSION_VERSION, SeedError, Session, SessionHeader};
@@ -263,7 +264,7 @@ impl Sessions for Provider {
         let owner = ctx.scope_key().cloned();
         let handle = ctx.effect(&format!("session {}", session.id()), |fx| {
             self.0.entries().insert(session.id().clone(), Some(session.clone()));
-            session.open_to(Audience { ctx: ctx.clone(), owner: owner.clone() });
+            session.open_to(Audience { ctx: ctx.clone(), owner: owner.clone(), secrets: secrets_of(ctx) });
             let (leaving, owner, ctx) = (session.clone(), owner.clone(), ctx.clone());
             fx.defer(move || {
                 leaving.close();

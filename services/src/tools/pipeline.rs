@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::approval::Approval;
 use crate::events::{ApprovalRequest, ToolsAmend, ToolsExecute, ToolsPostExecute, ToolsPreExecute, ToolsResult};
 use crate::ids::CallId;
+use crate::secrets::secrets_of;
 use crate::session::{ApprovalOutcome, ErrorInfo, ToolAmended};
 use crate::tools::entries::{Entries, ToolEntry, names_of};
 use crate::tools::execution::Mint;
@@ -88,6 +89,7 @@ impl Pipeline {
             }
             Verdict::Run => self.execute(&execution, entry.as_ref()).await?,
         };
+        let result = self.without_secrets(result);
         self.review(&execution, result).await
     }
 
@@ -264,6 +266,16 @@ impl Pipeline {
         ToolFailure::coded("ToolNotFoundError", "UNKNOWN_TOOL", message)
     }
 
+    /// The result as everybody may see it.
+    fn without_secrets(&self, mut result: ToolExecutionResult) -> ToolExecutionResult {
+        let secrets = secrets_of(self.ctx());
+        if !secrets.is_empty() {
+            result.content.iter_mut().for_each(|it| secrets.redact_block(it));
+            result.meta.iter_mut().for_each(|it| secrets.redact_value(it));
+        }
+        result
+    }
+
     /// Lets listeners look at the result and change it.
     async fn review(
         &self,
@@ -333,6 +345,8 @@ impl<'a> Flight<'a> {
 
     async fn land(mut self, result: ToolExecutionResult) -> ToolExecutionResult {
         self.has_landed = true;
+        // Before anything is cut, so that no cut leaves half a secret.
+        let result = self.pipeline.without_secrets(result);
         let content = limit_content(result.content, RESULT_LIMIT_BYTES);
         let result = Arc::new(ToolExecutionResult { content, ..result });
         Telling::of(self.pipeline.ctx(), self.execution(), result.clone()).await;

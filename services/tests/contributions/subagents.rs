@@ -143,6 +143,32 @@ fn sa_03_start_and_end_are_told_in_the_scope_of_the_parent() {
 }
 
 #[test]
+fn sa_04_what_a_listener_of_the_end_makes_of_the_message_is_its_own() {
+    run(async |root| {
+        let subagents = subagents(&root).await;
+        subagents.register(&root, done("made")).unwrap();
+        let changed = Arc::new(Mutex::new(Vec::new()));
+        let keeps = changed.clone();
+        let changing = move |it: &SubagentEnd| {
+            // What it is lent it can only copy.
+            let mut message = it.last_assistant_message.clone().unwrap();
+            message[0] = ContentBlock::text("changed");
+            message.push(ContentBlock::text("and more"));
+            keeps.lock().unwrap().push(message);
+        };
+        root.on(changing).unwrap();
+        let recorder = Recorder::new();
+        recorder.note(&root, |it: &SubagentEnd| it.last_assistant_message.clone()).unwrap();
+        let request = SubagentRequest::new(parent(&root, "boss").await, "work");
+        let run = subagents.start("shop", request).await.unwrap();
+        assert_eq!(run.result().await, outcome("made"));
+        assert_eq!(changed.lock().unwrap()[0][0], ContentBlock::text("changed"));
+        assert_eq!(recorder.heard::<Option<Vec<ContentBlock>>>(), [Some(vec![ContentBlock::text("made")])]);
+        assert_eq!(run.result().await, outcome("made"), "also for who asks again");
+    });
+}
+
+#[test]
 fn sa_05_a_run_that_breaks_down_ends_as_an_error_without_a_message() {
     run(async |root| {
         let subagents = subagents(&root).await;

@@ -7,7 +7,7 @@ use linn_plugin_shell::{BashConfig, ShellConfig};
 use linn_services::events::{SettingsChanged, ShellOutputChunk};
 use linn_services::model::text_of;
 use linn_services::shell::ShellStream;
-use linn_services::tools::{ToolClass, ToolExecutionInput, ToolExecutionResult};
+use linn_services::tools::{RESULT_LIMIT_BYTES, ToolClass, ToolExecutionInput, ToolExecutionResult};
 use linn_services_test::undriven_agent;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -217,6 +217,17 @@ fn r122_long_output_is_cut_and_all_of_it_can_be_read_by_bytes() {
         assert_eq!(part, "\nmiddle\ny");
         world.plugin.dispose().await.unwrap();
         assert!(!PathBuf::from(&path).exists() && !PathBuf::from(path).parent().unwrap().exists());
+    });
+}
+
+#[test]
+fn long_output_is_cut_once_and_says_so_once() {
+    run(async |world| {
+        let (text, is_error) = told(&world, "seq 1 20000; echo 'error: it ends' >&2; exit 1").await;
+        assert!(is_error && text.len() <= RESULT_LIMIT_BYTES, "{}", text.len());
+        assert_eq!((text.matches(" bytes shown").count(), text.matches("output truncated").count()), (1, 0), "{text}");
+        assert!(text.starts_with("1\n2\n3\n") && text.contains("\n19999\n20000\n"), "{text}");
+        assert!(text.ends_with("--- stderr ---\nerror: it ends\n\n[exit code 1]"), "{}", &text[text.len() - 200..]);
     });
 }
 
