@@ -60,6 +60,7 @@ pub(crate) fn check(key: &Declaration, node: &Node, origin: &Origin, form: Form)
         Kind::Path { .. } => as_text(node).map(|it| Value::Path(it.into())),
         Kind::Choice { choices, otherwise } => return as_choice(key, choices, otherwise, node, form),
         Kind::List => as_list(node, form).map(Value::List),
+        Kind::Rules => return as_rules(key, node, form),
         Kind::Secret => as_text(node).map(|it| Value::Secret(SecretString::from(it))),
         Kind::Secrets => return as_secrets(key, node),
         Kind::Providers => return as_providers(key, node, origin),
@@ -170,6 +171,29 @@ fn as_list(node: &Node, form: Form) -> Option<Vec<String>> {
         }
         _ => None,
     }
+}
+
+fn as_rules(key: &Declaration, node: &Node, form: Form) -> Checked {
+    let Some(rules) = as_list(node, form) else { return Checked::wrong(wrong_value(key, node, None)) };
+    let problem = |at: usize, rule: &str| {
+        let place = match &node.data {
+            Data::List(items) => items[at].place.clone(),
+            _ => node.place.clone(),
+        };
+        wrong_value(key, &Node::text(rule, place), None)
+    };
+    let wrong = rules.iter().enumerate().filter(|(_, rule)| !is_rule(rule));
+    let problems = wrong.map(|(at, rule)| problem(at, rule)).collect();
+    Checked { value: Some(Value::List(rules)), problems }
+}
+
+/// Whether a text is `tool` or `tool(pattern)`.
+fn is_rule(text: &str) -> bool {
+    let (tool, is_closed) = match text.trim().split_once('(') {
+        Some((tool, rest)) => (tool.trim(), rest.ends_with(')')),
+        None => (text.trim(), true),
+    };
+    is_closed && !tool.is_empty() && !tool.contains([' ', '\t', '\n', ')'])
 }
 
 fn as_secrets(key: &Declaration, node: &Node) -> Checked {

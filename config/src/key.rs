@@ -66,6 +66,9 @@ pub enum Kind {
     },
     /// Texts. Of existing clients also one text with commas.
     List,
+    /// Rules about calls, as `tool` or `tool(pattern)`; otherwise like a list of texts. One that is neither is kept, so that
+    /// whoever heeds the rules can be on the safe side.
+    Rules,
     /// A text that is never shown.
     Secret,
     /// A table of texts that are never shown; layers are merged by name.
@@ -207,6 +210,7 @@ impl Declaration {
                 text
             }
             Kind::List => "a list of texts".to_owned(),
+            Kind::Rules => "a list of rules, each `tool` or `tool(pattern)`, such as `bash(git *)`".to_owned(),
             Kind::Secret => "text that is not empty, which is never shown".to_owned(),
             Kind::Secrets => "a table of texts, which are never shown".to_owned(),
             Kind::Providers => "a list of providers, each with a `name` and a `base_url`".to_owned(),

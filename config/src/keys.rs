@@ -140,13 +140,13 @@ keys! {
         .variable("CATALYST_CODE_DIAG_TIMEOUT");
 
     /// Calls that need no answer, as `Tool(pattern)`.
-    PERMISSIONS_ALLOW: Vec<String> = key("permissions.allow", Kind::List, Initial::List(&[]))
+    PERMISSIONS_ALLOW: Vec<String> = key("permissions.allow", Kind::Rules, Initial::List(&[]))
         .client(&["permissions.allow", "permissions.yes", "permissions.true"]);
     /// Calls that are refused, as `Tool(pattern)`.
-    PERMISSIONS_DENY: Vec<String> = key("permissions.deny", Kind::List, Initial::List(&[]))
+    PERMISSIONS_DENY: Vec<String> = key("permissions.deny", Kind::Rules, Initial::List(&[]))
         .client(&["permissions.deny", "permissions.no", "permissions.false"]);
     /// Calls that wait for an answer whatever `approval` is, as `Tool(pattern)`.
-    PERMISSIONS_ASK: Vec<String> = key("permissions.ask", Kind::List, Initial::List(&[])).client(&["permissions.ask"]);
+    PERMISSIONS_ASK: Vec<String> = key("permissions.ask", Kind::Rules, Initial::List(&[])).client(&["permissions.ask"]);
 
     /// Part of a model's context at which history is summarised.
     CONTEXT_COMPACT_AT: f64 = key(

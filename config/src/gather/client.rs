@@ -82,7 +82,7 @@ fn said_of(key: &Declaration, file: &Node) -> Option<Node> {
         key.client.keys.iter().filter_map(|path| file.at_path(path)).filter(|it| !matches!(it.data, Data::Null));
     found.cloned().reduce(|first, last| match (key.kind, first.data, last.data) {
         // Rules that are written under two names are all meant.
-        (Kind::List, Data::List(mut items), Data::List(more)) => {
+        (Kind::List | Kind::Rules, Data::List(mut items), Data::List(more)) => {
             items.extend(more);
             Node { data: Data::List(items), place: first.place }
         }

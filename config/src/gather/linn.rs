@@ -236,7 +236,7 @@ pub(crate) fn read_arguments(arguments: &Arguments, gathered: &mut Gathered) {
 
 /// Sets a key from text; lists and tables may be written as in TOML.
 fn set_text(key: &'static Declaration, text: &str, place: Place, layer: Layer, gathered: &mut Gathered) {
-    let is_toml = matches!(key.kind, Kind::List | Kind::Secrets | Kind::Providers | Kind::Table)
+    let is_toml = matches!(key.kind, Kind::List | Kind::Rules | Kind::Secrets | Kind::Providers | Kind::Table)
         && text.trim_start().starts_with(['[', '{']);
     let node = if is_toml { read_toml::read_value(&place, text) } else { Ok(Node::text(text, place)) };
     match node {

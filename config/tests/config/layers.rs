@@ -50,6 +50,24 @@ fn a_wrong_value_is_left_out_and_the_one_below_holds() {
 }
 
 #[test]
+fn a_rule_that_cannot_be_read_is_told_with_its_place_and_stays() {
+    let file = "[permissions]\ndeny = ['bash(rm *)', 'bash(git push', 'touch it']\nallow = ['read_file']";
+    let config = load(&[(USER, file)], &[("LINN_PERMISSIONS_ASK", "bash(")], "");
+    let expected = "it is a list of rules, each `tool` or `tool(pattern)`, such as `bash(git *)`";
+    assert_eq!(
+        problems(&config),
+        format!(
+            "/h/.config/linn/linn.toml:2:23: `permissions.deny` cannot be \"bash(git push\"; {expected}\n\
+             /h/.config/linn/linn.toml:2:40: `permissions.deny` cannot be \"touch it\"; {expected}\n\
+             $LINN_PERMISSIONS_ASK: `permissions.ask` cannot be \"bash(\"; {expected}\n"
+        )
+    );
+    // Whoever heeds the rules asks about all calls then.
+    assert_eq!(config.get(&keys::PERMISSIONS_DENY), ["bash(rm *)", "bash(git push", "touch it"]);
+    assert_eq!(config.get(&keys::PERMISSIONS_ASK), ["bash("]);
+}
+
+#[test]
 fn unknown_keys_name_the_nearest() {
     let file = "aproval = 'never'\nbash_timeout_secs = 3\nshell = 'zsh'\n[sandbox]\ncpu = 2\n[frobnication]\nx = 1\n[[plugin]]\nid = 'a'";
     let config = load(&[(USER, file)], &[("LINN_MODLE", "m")], "--set shel.timeout_secs=3");

@@ -88,6 +88,7 @@ impl Bridge {
         self.has_greeted.store(true, Ordering::Release);
         self.say_hello(init.protocol_version, init.client.as_ref());
         self.tell_undecided();
+        self.tell_useless_rules();
         let recovery = std::mem::take(&mut self.state().recovery);
         if let Some(error) = &recovery.error {
             self.error(error);
@@ -111,6 +112,16 @@ impl Bridge {
                 "A question from the previous session was interrupted by a restart. Send any message to answer it and \
                  continue.",
             );
+        }
+    }
+
+    /// Tells which permission rules do not do what they seem to.
+    fn tell_useless_rules(&self) {
+        let rules = self.service::<dyn ApprovalModes>().and_then(|it| it.rules().ok()).unwrap_or_default();
+        for rule in rules {
+            if let Some(problem) = &rule.problem {
+                self.info(format!("permission rule `{}`: {problem}", rule.rule));
+            }
         }
     }
 
