@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::future::pending;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use linn_bus::{Root, Svc};
+use linn_bus::{Root, Svc, listener};
 use linn_bus_test::{leak_check, run};
 use linn_plugin_tool_timeout::ToolTimeoutPlugin;
+use linn_services::events::ToolsResult;
 use linn_services::model::text_of;
 use linn_services::tools::{
     Tool, ToolExecution, ToolExecutionInput, ToolExecutionResult, ToolFailure, Tools, ToolsPlugin,
@@ -82,6 +84,26 @@ fn tl_23_a_call_that_its_caller_ends_first_has_its_own_result() {
             assert_eq!(said(&result), expected);
             ending.dispose();
         }
+    });
+}
+
+#[test]
+fn r053_a_call_that_takes_too_long_is_told_once_and_as_a_failure() {
+    run(async |root| {
+        let tools = tools(&root).await;
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tells = told.clone();
+        let telling = listener!(async move |it: &ToolsResult| {
+            tells.lock().unwrap().push((it.execution.name().to_string(), it.result.is_error));
+        });
+        root.on(telling).unwrap();
+        for tool in ["heeding", "endless", "fast"] {
+            tools.execute(ToolExecutionInput::new("c", tool, json!({}))).await.unwrap();
+        }
+        // Whatever a body does behind its end is heard by nobody.
+        root.sleep(10 * LIMIT).await.unwrap();
+        let expected = [("heeding", true), ("endless", true), ("fast", false)];
+        assert_eq!(*told.lock().unwrap(), expected.map(|(name, is_error)| (name.to_owned(), is_error)));
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linn_bus::{BoxFuture, Fault, Root};
+use linn_bus::{BoxFuture, Context, Fault, Root, Svc};
 use linn_services::agent::{
     Agent, AgentDriver, AgentFactory, AgentHandle, AgentStatus, Agents, AgentsError, AgentsPlugin, CreateAgent, Prompt,
     SessionStartSource,
@@ -10,28 +10,35 @@ use linn_services::agent::{
 use linn_services::model::HookContext;
 use linn_services::session::{Sessions, SessionsPlugin};
 
-/// An agent with a session and a scope, that nobody drives: what is sent to it gets no answer. Its session has its id, and
-/// `/` for a folder.
+/// The service of agents, that nobody drives: what is sent to one gets no answer.
 ///
 /// Where the services of sessions and agents are missing they are mounted, and stay.
 ///
 /// # Panics
 ///
-/// When something else drives agents already, or the id is taken.
-pub async fn undriven_agent(root: &Root, id: &str) -> AgentHandle {
-    if root.get::<dyn Sessions>().is_none() {
-        let sessions = root.mount::<SessionsPlugin>(()).expect("the root is active");
+/// When something else drives agents already.
+pub async fn undriven_agents(ctx: &Context) -> Svc<dyn Agents> {
+    if ctx.get::<dyn Sessions>().is_none() {
+        let sessions = ctx.mount::<SessionsPlugin>(()).expect("the context is active");
         sessions.running().await.expect("the service of sessions starts");
     }
-    if root.get::<dyn Agents>().is_none() {
-        let agents = root.mount::<AgentsPlugin>(()).expect("the root is active");
+    if ctx.get::<dyn Agents>().is_none() {
+        let agents = ctx.mount::<AgentsPlugin>(()).expect("the context is active");
         agents.running().await.expect("the service of agents starts");
-        let agents = root.get::<dyn Agents>().expect("the service runs");
-        agents.install_factory(root, Arc::new(Undriven)).expect("nothing else drives agents");
+        let agents = ctx.get::<dyn Agents>().expect("the service runs");
+        agents.install_factory(ctx, Arc::new(Undriven)).expect("nothing else drives agents");
     }
-    let agents = root.get::<dyn Agents>().expect("the service runs");
+    ctx.get::<dyn Agents>().expect("the service runs")
+}
+
+/// An agent of [`undriven_agents`] with a session and a scope. Its session has its id, and `/` for a folder.
+///
+/// # Panics
+///
+/// As [`undriven_agents`], and when the id is taken.
+pub async fn undriven_agent(root: &Root, id: &str) -> AgentHandle {
     let options = CreateAgent { cwd: Some("/".to_owned()), ..CreateAgent::new(id, id) };
-    agents.create(root, options).await.expect("the id is free")
+    undriven_agents(root).await.create(root, options).await.expect("the id is free")
 }
 
 struct Undriven;

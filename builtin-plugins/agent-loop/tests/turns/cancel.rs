@@ -3,13 +3,14 @@
 use futures_util::FutureExt;
 use linn_bus_test::{run, run_with};
 use linn_services::agent::{AgentStatus, ContinuationDecision};
+use linn_services::approval::{ApprovalConfig, ApprovalPlugin};
 use linn_services::events::{
-    AgentPreStep, AgentSessionPrefix, AgentStatusChanged, AgentTurnContinuation, SessionEvent, SystemPromptAssemble,
-    ToolsExecute,
+    AgentPreStep, AgentSessionPrefix, AgentStatusChanged, AgentTurnContinuation, ApprovalRequest, SessionEvent,
+    SystemPromptAssemble, ToolsExecute, ToolsPreExecute,
 };
 use linn_services::model::Message;
-use linn_services::session::Fact;
-use linn_services::tools::ToolExecutionResult;
+use linn_services::session::{ApprovalOutcome, Fact};
+use linn_services::tools::{PreToolDecision, ToolExecutionResult};
 use linn_services_test::{Gate, Reply};
 
 use crate::support::{Notes, World, boom, echo, log, results, say, text, tool, waiting};
@@ -317,6 +318,33 @@ fn r111_abort_with_one_of_two_parallel_calls_done() {
         assert_eq!(results[0], "c1 real");
         assert!(results[1].starts_with("c2 failed Error:") && results[1].contains("aborted"), "{results:?}");
         assert_eq!(log(&agent).last().unwrap(), CANCELLED);
+    });
+}
+
+#[test]
+fn r111_one_of_two_calls_is_rejected_by_the_human_and_the_other_keeps_its_result() {
+    run(async |root| {
+        let two = Reply::call("c1", "echo", text("real")).and_call("c2", "asks", text("not run"));
+        let world = World::new(root, [two, Reply::text("done")]).await;
+        world.root.mount::<ApprovalPlugin>(ApprovalConfig::default()).unwrap().running().await.unwrap();
+        world.tools.register(&world.root, echo().read_only()).unwrap();
+        let never = tool("asks", async |_, _| panic!("it was rejected")).read_only();
+        world.tools.register(&world.root, never).unwrap();
+        let ask = |it: &ToolsPreExecute| match it.execution.name().as_str() {
+            "asks" => PreToolDecision::Ask { reason: None },
+            _ => PreToolDecision::Allow,
+        };
+        world.root.on(ask).unwrap();
+        world.root.on(|_: &ApprovalRequest| ApprovalOutcome::Rejected).unwrap();
+        let agent = world.agent().await;
+        say(&agent, "hi").await;
+        assert_eq!(results(&agent), ["c1 real", "c2 failed Error: the user rejected tool \"asks\""]);
+        let last = world.requests().pop().unwrap();
+        assert_eq!(
+            last[2..4],
+            ["user: result c1 real", "user: result c2 failed Error: the user rejected tool \"asks\""]
+        );
+        assert_eq!(log(&agent).last().unwrap(), "turn/end{completed}", "a rejection is an answer, no abort");
     });
 }
 

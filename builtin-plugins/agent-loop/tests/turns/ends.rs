@@ -1,12 +1,14 @@
 //! How answers and turns end: limits, errors, and what the content says against the label.
 
-use linn_bus::Fault;
+use std::sync::Arc;
+
+use linn_bus::{BoxFuture, Fault};
 use linn_bus_test::run;
 use linn_services::agent::ContinuationDecision;
 use linn_services::events::{AgentError, AgentStatusChanged, AgentStepResult, AgentTurnContinuation, SessionEvent};
-use linn_services::llm::LlmError;
-use linn_services::model::{ContentBlock, FinishReason, Message};
-use linn_services::session::Fact;
+use linn_services::llm::{Adapter, ChunkStream, Llm, LlmError};
+use linn_services::model::{ContentBlock, FinishReason, GenerateRequest, Message};
+use linn_services::session::{Fact, SurfaceOp};
 use linn_services_test::Reply;
 
 use crate::support::{Notes, World, boom, echo, facts, from_plugin, log, results, say, text};
@@ -109,10 +111,13 @@ fn lp_26_a_model_that_fails_fails_the_turn_once() {
         }
         let ends: Vec<_> = log(&agent).into_iter().filter(|it| it.starts_with("turn/end")).collect();
         assert_eq!(ends[..2], ["turn/end{error in step 1: RATE_LIMIT}", "turn/end{error in step 1}"]);
-        assert_eq!(ends[3], "turn/end{error in step 1: SCRIPT_EXHAUSTED}");
+        let rest = ["turn/end{error in step 1: ADAPTER_PANICKED}", "turn/end{error in step 1: SCRIPT_EXHAUSTED}"];
+        assert_eq!(ends[2..], rest);
         let lines = notes.lines();
         assert_eq!(lines[..2], ["turn 1 step 1 RATE_LIMIT: slow down", "turn 2 step 1 none: no code"]);
-        assert_eq!(lines.len(), 4);
+        assert!(lines[2].starts_with("turn 3 step 1 ADAPTER_PANICKED: "), "{lines:?}");
+        assert!(lines[3].starts_with("turn 4 step 1 SCRIPT_EXHAUSTED: "), "{lines:?}");
+        assert_eq!(lines.len(), 4, "once a turn");
     });
 }
 
@@ -172,6 +177,38 @@ fn lp_33_a_listener_answers_for_an_empty_stream() {
         let sources = answer.surface.as_ref().unwrap().source_seqs.clone();
         assert_eq!(sources.map(|it| it.len()), Some(1));
         assert_eq!(log(&agent)[4], "assistant/message");
+    });
+}
+
+/// Answers with no chunk at all.
+struct Silent;
+
+impl Adapter for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+    fn stream(&self, _: Arc<GenerateRequest>) -> BoxFuture<'static, Result<ChunkStream, LlmError>> {
+        Box::pin(std::future::ready(Ok(Box::pin(futures_util::stream::empty()) as ChunkStream)))
+    }
+}
+
+#[test]
+fn lp_33_an_answer_made_of_no_chunk_names_no_source() {
+    run(async |root| {
+        let world = World::new(root, []).await;
+        let llm = world.root.get::<dyn Llm>().unwrap();
+        llm.register(&world.root, vec!["silent".into()], Arc::new(Silent)).unwrap();
+        world.root.on(|_: &AgentStepResult| Message::assistant([ContentBlock::text("from me")])).unwrap();
+        let mut options = crate::support::options("a");
+        options.options.model = Some("silent".into());
+        let agent = world.agents.create(&world.root, options).await.unwrap().agent().clone();
+        say(&agent, "hi").await;
+        let records = agent.session().records_from(0);
+        let answer = records.iter().find(|it| matches!(it.fact, Fact::AssistantMessage(_))).unwrap();
+        let surface = answer.surface.as_ref().unwrap();
+        assert_eq!((surface.op, &surface.source_seqs), (SurfaceOp::Append, &None));
+        assert!(!records.iter().any(|it| matches!(it.fact, Fact::AssistantChunk(_))));
+        assert_eq!(log(&agent).last().unwrap(), "turn/end{completed}");
     });
 }
 

@@ -1,6 +1,6 @@
 //! Calls that run together, and calls that do not.
 
-use linn_bus::listener;
+use linn_bus::{Root, listener};
 use linn_bus_test::run;
 use linn_services::events::{ToolsPostExecute, ToolsResult};
 use linn_services::session::Fact;
@@ -11,33 +11,37 @@ use crate::support::{Notes, World, echo, from_plugin, log, results, say, text, t
 
 #[test]
 fn r113_results_stand_in_the_order_of_the_calls() {
-    run(async |root| {
-        let (first, third) = (Gate::new(), Gate::new());
-        let three =
-            Reply::call("c1", "slow", text("")).and_call("c2", "echo", text("two")).and_call("c3", "late", text(""));
-        let world = World::new(root, [three, Reply::text("done")]).await;
-        world.tools.register(&world.root, waiting("slow", &first).read_only()).unwrap();
-        world.tools.register(&world.root, waiting("late", &third).read_only()).unwrap();
-        world.tools.register(&world.root, echo().read_only()).unwrap();
-        let notes = Notes::default();
-        let told = notes.clone();
-        world.root.on(listener!(async move |e: &ToolsResult| told.add(e.execution.call_id().as_str()))).unwrap();
-        let agent = world.agent().await;
-        agent.send("hi").unwrap();
-        // Both are running at once, and the one in between is done.
-        first.reached().await;
-        third.reached().await;
-        third.open();
-        world.root.sleep(std::time::Duration::from_secs(1)).await.unwrap();
-        assert_eq!(results(&agent), Vec::<String>::new());
-        assert_eq!(log(&agent)[5..], ["tool/call", "tool/call", "tool/call"]);
-        first.open();
-        agent.when_idle().await;
-        assert_eq!(notes.lines(), ["c2", "c3", "c1"]);
-        assert_eq!(results(&agent), ["c1 slow", "c2 two", "c3 late"]);
-        let last = world.requests().pop().unwrap();
-        assert_eq!(last[2..5], ["user: result c1 slow", "user: result c2 two", "user: result c3 late"]);
-    });
+    for _ in 0..20 {
+        run(results_in_the_order_of_the_calls);
+    }
+}
+
+async fn results_in_the_order_of_the_calls(root: Root) {
+    let (first, third) = (Gate::new(), Gate::new());
+    let three =
+        Reply::call("c1", "slow", text("")).and_call("c2", "echo", text("two")).and_call("c3", "late", text(""));
+    let world = World::new(root, [three, Reply::text("done")]).await;
+    world.tools.register(&world.root, waiting("slow", &first).read_only()).unwrap();
+    world.tools.register(&world.root, waiting("late", &third).read_only()).unwrap();
+    world.tools.register(&world.root, echo().read_only()).unwrap();
+    let notes = Notes::default();
+    let told = notes.clone();
+    world.root.on(listener!(async move |e: &ToolsResult| told.add(e.execution.call_id().as_str()))).unwrap();
+    let agent = world.agent().await;
+    agent.send("hi").unwrap();
+    // Both are running at once, and the one in between is done.
+    first.reached().await;
+    third.reached().await;
+    third.open();
+    world.root.sleep(std::time::Duration::from_secs(1)).await.unwrap();
+    assert_eq!(results(&agent), Vec::<String>::new());
+    assert_eq!(log(&agent)[5..], ["tool/call", "tool/call", "tool/call"]);
+    first.open();
+    agent.when_idle().await;
+    assert_eq!(notes.lines(), ["c2", "c3", "c1"]);
+    assert_eq!(results(&agent), ["c1 slow", "c2 two", "c3 late"]);
+    let last = world.requests().pop().unwrap();
+    assert_eq!(last[2..5], ["user: result c1 slow", "user: result c2 two", "user: result c3 late"]);
 }
 
 #[test]

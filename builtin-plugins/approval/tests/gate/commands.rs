@@ -2,7 +2,7 @@
 
 use linn_bus_test::run;
 use linn_plugin_approval::ApprovalGateConfig;
-use linn_services::approval::{ApprovalMode, PermissionScope};
+use linn_services::approval::{ApprovalMode, Permission, PermissionScope};
 
 use crate::support::{Desk, rules};
 
@@ -28,6 +28,25 @@ fn all_asked(allow: &'static [&'static str], lines: &'static [&'static str]) {
         for line in lines {
             let outcome = desk.bash(line).await;
             assert!(outcome.was_asked() && !outcome.has_run, "{line:?}: {outcome:?}");
+        }
+    });
+}
+
+/// None of the lines runs where a human permitted the pattern, unless the human says yes once more.
+fn not_granted(config: ApprovalGateConfig, pattern: &'static str, lines: &'static [&'static str]) {
+    run(async |root| {
+        let desk = Desk::new(&root, config.clone()).await;
+        let permitted = vec![Permission::Pattern { tool: "bash".into(), pattern: pattern.to_owned() }];
+        desk.modes.restore(desk.agent.session(), permitted).unwrap();
+        for mode in [ApprovalMode::Destructive, ApprovalMode::Always] {
+            desk.modes.set_mode(mode).unwrap();
+            for line in lines {
+                let outcome = desk.bash(line).await;
+                assert!(
+                    !outcome.has_run && (outcome.was_asked() || outcome.was_denied()),
+                    "{pattern} {line}: {outcome:?}"
+                );
+            }
         }
     });
 }
@@ -126,6 +145,10 @@ fn r078_an_option_before_the_subcommand_hides_nothing() {
             assert!(desk.bash("git checkout main").await.ran_unasked());
         }
     });
+    let lines = &["git -C . checkout -- a.txt", "git --no-pager checkout -- a.txt", "git checkout -- a.txt"];
+    for pattern in ["git checkout *", "git *", "git -C *", "*"] {
+        not_granted(rules(&[], &["bash(git checkout -- *)"], &[]), pattern, lines);
+    }
 }
 
 #[test]
@@ -158,6 +181,16 @@ fn r079_wrappers_hide_nothing() {
             assert!(desk.bash("sh -c 'ls'").await.reason().contains("runs other commands"));
         });
     }
+    let lines = &[
+        "sh -c 'touch pwned'",
+        "bash -lc 'touch pwned'",
+        "eval 'touch pwned'",
+        "xargs -I{} touch {} < list.txt",
+        "touch pwned",
+    ];
+    for pattern in ["sh *", "bash *", "eval *", "xargs *", "touch *", "*"] {
+        not_granted(rules(&[], &["bash(touch *)"], &[]), pattern, lines);
+    }
 }
 
 #[test]
@@ -179,6 +212,9 @@ fn r081_a_rule_for_a_whole_line_is_reported_and_allows_nothing() {
         assert_eq!(reports[0].rule, "allow bash(cd sub && *)");
         assert!(reports[0].problem.as_ref().unwrap().contains("useless"));
     });
+    for pattern in ["cd sub && *", "cd *", "cd sub*"] {
+        not_granted(ApprovalGateConfig::default(), pattern, &["cd sub && touch pwned", "cd sub; touch pwned"]);
+    }
 }
 
 #[test]

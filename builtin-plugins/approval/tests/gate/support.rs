@@ -5,51 +5,17 @@ use std::sync::{Arc, Mutex};
 
 use linn_bus::{BoxFuture, Fault, Mounted, Root, Svc};
 use linn_plugin_approval::{ApprovalGateConfig, ApprovalGatePlugin};
-use linn_services::agent::{
-    Agent, AgentDriver, AgentFactory, AgentStatus, Agents, AgentsError, AgentsPlugin, CreateAgent, Prompt,
-    SessionStartSource,
-};
+use linn_services::agent::{Agent, CreateAgent};
 use linn_services::approval::{ApprovalConfig, ApprovalMode, ApprovalModes, ApprovalPlugin, PermissionScope};
 use linn_services::events::ApprovalRequest;
 use linn_services::ids::ToolName;
-use linn_services::model::{HookContext, MessageSource, ToolSchema, text_of};
-use linn_services::session::{ApprovalOutcome, SessionsPlugin, TurnStart, TurnTrigger};
+use linn_services::model::{MessageSource, ToolSchema, text_of};
+use linn_services::session::{ApprovalOutcome, TurnStart, TurnTrigger};
 use linn_services::tools::{
     Tool, ToolBody, ToolClass, ToolExecution, ToolExecutionInput, ToolFailure, ToolOutput, Tools, ToolsPlugin,
 };
+use linn_services_test::undriven_agents;
 use serde_json::{Value, json};
-
-/// Drives nothing.
-struct Idle;
-
-impl AgentDriver for Idle {
-    fn send(&self, _: Prompt) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn steer(&self, _: Prompt) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn inject(&self, _: HookContext) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn cancel(&self, _: &str) {}
-    fn status(&self) -> AgentStatus {
-        AgentStatus::Idle
-    }
-    fn when_idle(&self) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-    fn start(&self) {}
-    fn stop(&self) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
-impl AgentFactory for Idle {
-    fn build(&self, _: &Agent, _: SessionStartSource) -> Result<Arc<dyn AgentDriver>, Fault> {
-        Ok(Arc::new(Self))
-    }
-}
 
 /// A tool that says its name and counts nothing.
 struct Says;
@@ -97,8 +63,7 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) async fn new(root: &Root, config: ApprovalGateConfig) -> Self {
         let root = root.context().clone();
-        root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
-        root.mount::<AgentsPlugin>(()).unwrap().running().await.unwrap();
+        undriven_agents(&root).await;
         root.mount::<ToolsPlugin>(()).unwrap().running().await.unwrap();
         root.mount::<ApprovalPlugin>(ApprovalConfig::default()).unwrap().running().await.unwrap();
         let gate = root.mount::<ApprovalGatePlugin>(config).unwrap();
@@ -119,8 +84,6 @@ impl Desk {
             class(name, ToolClass::ReadOnly, Arc::new(Says));
         }
         class("bulk", ToolClass::Destructive, Arc::new(Bulk(tools.clone())));
-        let agents = root.get::<dyn Agents>().unwrap();
-        agents.install_factory(&root, Arc::new(Idle)).unwrap();
         let agent = agent(&root, "ada", None).await;
         let modes = root.get::<dyn ApprovalModes>().unwrap();
         let desk = Self { root, gate, tools, modes, agent, asked: Arc::default(), answers: Arc::default() };
@@ -196,7 +159,7 @@ impl Outcome {
 }
 
 pub(crate) async fn agent(root: &linn_bus::Context, id: &str, parent: Option<&Agent>) -> Agent {
-    let agents = root.get::<dyn Agents>().unwrap();
+    let agents = undriven_agents(root).await;
     let parent_session = parent.map(|it| it.session().id().clone());
     let options = CreateAgent { parent_session, ..CreateAgent::new(id, format!("session-of-{id}")) };
     let agent = agents.create(root, options).await.unwrap().agent().clone();

@@ -3,54 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use linn_bus::{BoxFuture, Fault, ListenerError, Root, Svc};
+use linn_bus::{ListenerError, Root, Svc};
 use linn_bus_test::Recorder;
 use linn_plugin_compaction::{CompactionConfig, CompactionPlugin};
-use linn_services::agent::{
-    Agent, AgentDriver, AgentFactory, AgentHandle, AgentOptions, AgentStatus, Agents, AgentsError, AgentsPlugin,
-    CreateAgent, Prompt, SessionStartSource,
-};
+use linn_services::agent::{Agent, AgentHandle, AgentOptions, CreateAgent};
 use linn_services::compaction::{CompactRequest, CompactTrigger, Compaction};
 use linn_services::events::{AgentPreStep, CompactionDigest, CompactionEnd, CompactionStart};
 use linn_services::llm::{Llm, LlmPlugin};
-use linn_services::model::{ContentBlock, GenerateRequest, HookContext, Message, MessageSource, text_of};
+use linn_services::model::{ContentBlock, GenerateRequest, Message, MessageSource, text_of};
 use linn_services::session::{
-    AssistantMessage, Fact, Session, SessionsPlugin, StepEnd, StepStart, ToolResult, TurnEnd, TurnEndReason, TurnStart,
-    TurnTrigger, UserMessage,
+    AssistantMessage, Fact, Session, StepEnd, StepStart, ToolResult, TurnEnd, TurnEndReason, TurnStart, TurnTrigger,
+    UserMessage,
 };
-use linn_services_test::{Reply, ScriptedModel, log_of};
+use linn_services_test::{Reply, ScriptedModel, log_of, undriven_agents};
 use tokio_util::sync::CancellationToken;
-
-struct NoLoop;
-
-impl AgentFactory for NoLoop {
-    fn build(&self, _: &Agent, _: SessionStartSource) -> Result<Arc<dyn AgentDriver>, Fault> {
-        Ok(Arc::new(NoLoop))
-    }
-}
-
-impl AgentDriver for NoLoop {
-    fn send(&self, _: Prompt) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn steer(&self, _: Prompt) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn inject(&self, _: HookContext) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn cancel(&self, _: &str) {}
-    fn status(&self) -> AgentStatus {
-        AgentStatus::Idle
-    }
-    fn when_idle(&self) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-    fn start(&self) {}
-    fn stop(&self) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// A harness with one agent whose model answers from a script.
 pub(crate) struct Bench {
@@ -83,17 +49,14 @@ pub(crate) fn small() -> CompactionConfig {
 
 impl Bench {
     pub(crate) async fn new(root: Root, config: CompactionConfig, script: impl IntoIterator<Item = Reply>) -> Self {
-        root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
+        let agents = undriven_agents(&root).await;
         root.mount::<LlmPlugin>(()).unwrap().running().await.unwrap();
-        root.mount::<AgentsPlugin>(()).unwrap().running().await.unwrap();
         root.mount::<CompactionPlugin>(config).unwrap().running().await.unwrap();
         let model = ScriptedModel::new(script);
         root.get::<dyn Llm>()
             .unwrap()
             .register(&root, vec!["m".into(), "writer".into()], Arc::new(model.clone()))
             .unwrap();
-        let agents = root.get::<dyn Agents>().unwrap();
-        agents.install_factory(&root, Arc::new(NoLoop)).unwrap();
         let options = AgentOptions { model: Some("m".into()), ..AgentOptions::default() };
         let handle = agents.create(&root, CreateAgent { options, ..CreateAgent::new("a", "s") }).await.unwrap();
         let recorder = Recorder::new();

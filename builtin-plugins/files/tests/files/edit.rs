@@ -80,3 +80,24 @@ fn what_cannot_be_edited_says_why() {
         assert_eq!(bench.err("patch", patch).await.0, "patch \"none\" failed: no such file or folder");
     });
 }
+
+#[test]
+fn the_mode_of_a_file_outlives_its_edits() {
+    use std::os::unix::fs::PermissionsExt;
+
+    bench(async |bench| {
+        for mode in [0o755, 0o600, 0o640] {
+            bench.put("run.sh", "echo one\n");
+            std::fs::set_permissions(bench.path("run.sh"), std::fs::Permissions::from_mode(mode)).unwrap();
+            let now = || std::fs::metadata(bench.path("run.sh")).unwrap().permissions().mode() & 0o7777;
+            let edit = json!({ "path": "run.sh", "edits": [{ "search": "one", "replace": "two" }] });
+            bench.ok("edit", edit).await;
+            assert_eq!(now(), mode, "edit");
+            bench.ok("patch", json!({ "path": "run.sh", "patch": "@@ -1 +1 @@\n-echo two\n+echo three\n" })).await;
+            assert_eq!(now(), mode, "patch");
+            bench.ok("write_file", json!({ "path": "run.sh", "content": "echo four\n" })).await;
+            assert_eq!(now(), mode, "write_file");
+            assert_eq!(bench.get("run.sh"), "echo four\n");
+        }
+    });
+}

@@ -3,52 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use linn_bus::{BoxFuture, Context, Fault};
-use linn_services::agent::{
-    Agent, AgentDriver, AgentFactory, AgentStatus, Agents, AgentsError, AgentsPlugin, CreateAgent, Prompt,
-    SessionStartSource,
-};
+use linn_bus::{Context, Fault};
+use linn_services::agent::CreateAgent;
 use linn_services::events::{FsEditIntent, FsObserved, FsWriteIntentRequest};
 use linn_services::fs::FsWriteIntent;
-use linn_services::model::HookContext;
-use linn_services::session::SessionsPlugin;
+use linn_services_test::undriven_agents;
 use serde_json::json;
 
 use crate::support::{Bench, bench, bench_with};
-
-/// Drives nothing.
-struct Idle;
-
-impl AgentDriver for Idle {
-    fn send(&self, _: Prompt) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn steer(&self, _: Prompt) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn inject(&self, _: HookContext) -> Result<(), AgentsError> {
-        Ok(())
-    }
-    fn cancel(&self, _: &str) {}
-    fn status(&self) -> AgentStatus {
-        AgentStatus::Idle
-    }
-    fn when_idle(&self) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-    fn start(&self) {}
-    fn stop(&self) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
-struct Idles;
-
-impl AgentFactory for Idles {
-    fn build(&self, _: &Agent, _: SessionStartSource) -> Result<Arc<dyn AgentDriver>, Fault> {
-        Ok(Arc::new(Idle))
-    }
-}
 
 /// A bench with the policy on it.
 fn guarded(test: impl AsyncFnOnce(&Bench)) {
@@ -56,12 +18,8 @@ fn guarded(test: impl AsyncFnOnce(&Bench)) {
 }
 
 async fn agents(bench: &Bench) -> impl AsyncFn(&str) -> linn_services::agent::AgentHandle {
-    let root = &bench.root;
-    root.mount::<SessionsPlugin>(()).unwrap().running().await.unwrap();
-    root.mount::<AgentsPlugin>(()).unwrap().running().await.unwrap();
-    let agents = root.get::<dyn Agents>().unwrap();
-    agents.install_factory(root, Arc::new(Idles)).unwrap();
-    let ctx = root.context().clone();
+    let ctx = bench.root.context().clone();
+    let agents = undriven_agents(&ctx).await;
     async move |name: &str| agents.create(&ctx, CreateAgent::new(name, format!("s-{name}").as_str())).await.unwrap()
 }
 
