@@ -9,6 +9,7 @@ mod events;
 mod json;
 mod lines;
 mod loaded;
+mod logs;
 mod plugins;
 mod run;
 mod serve;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use linn::services::secrets::SecretKeeper;
 
 use crate::cli::loaded::SettingsArguments;
 
@@ -226,13 +228,14 @@ enum SessionsCommand {
 
 /// Runs the program with this command line; `log` is how much it tells on standard error, such as `debug`.
 pub(crate) fn main(arguments: Vec<OsString>, log: Option<&str>) -> ExitCode {
-    log_to_stderr(log);
+    let secrets = SecretKeeper::new();
+    logs::log_to_stderr(log, &secrets);
     let cli = Cli::parse_from(with_command(arguments, std::io::stdin().is_terminal()));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&anyhow::Error::new(error).context("no runtime")),
     };
-    let outcome = runtime.block_on(run(cli.command));
+    let outcome = runtime.block_on(run(cli.command, &secrets));
     // A read of the terminal that nobody waits for does not keep the program.
     runtime.shutdown_background();
     match outcome {
@@ -252,28 +255,22 @@ fn with_command(mut arguments: Vec<OsString>, is_terminal: bool) -> Vec<OsString
     arguments
 }
 
-/// Warnings and errors go to standard error, or what the level named has.
-fn log_to_stderr(level: Option<&str>) {
-    let level = level.and_then(|it| it.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(level.unwrap_or(tracing_subscriber::filter::LevelFilter::WARN))
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .without_time()
-        .with_target(false)
-        .init();
-}
-
-async fn run(command: Command) -> anyhow::Result<u8> {
+async fn run(command: Command, secrets: &SecretKeeper) -> anyhow::Result<u8> {
     match command {
         Command::Demo { fast } => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
             let pace = if fast { demo::Pace::Fast } else { demo::Pace::Recorded };
             demo::demo(&terminal, pace).await.map(turn::Outcome::exit_code)
         }
-        Command::Run(arguments) => run::run(arguments).await.map(turn::Outcome::exit_code),
-        Command::Chat(arguments) => chat::chat(arguments).await.map(turn::Outcome::exit_code),
-        Command::Serve(arguments) => serve::serve(arguments.flags).await.map(|()| 0),
+        Command::Run(mut arguments) => {
+            arguments.conversation.settings.secrets = secrets.clone();
+            run::run(arguments).await.map(turn::Outcome::exit_code)
+        }
+        Command::Chat(mut arguments) => {
+            arguments.conversation.settings.secrets = secrets.clone();
+            chat::chat(arguments).await.map(turn::Outcome::exit_code)
+        }
+        Command::Serve(arguments) => serve::serve(arguments.flags, secrets.clone()).await.map(|()| 0),
         Command::Plugin(arguments) => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
             plugins::plugin(arguments, &terminal).await.map(|is_well| u8::from(!is_well))

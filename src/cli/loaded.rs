@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use linn::config::{Config, Layer, Problem, Sources, keys};
+use linn::services::secrets::SecretKeeper;
 
 use crate::cli::Approve;
 use crate::cli::terminal::Terminal;
@@ -33,6 +34,9 @@ pub(crate) struct SettingsArguments {
     /// Read this file in place of those of existing clients.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// What knows the secrets, also those of what goes to standard error.
+    #[arg(skip)]
+    pub(crate) secrets: SecretKeeper,
 }
 
 impl SettingsArguments {

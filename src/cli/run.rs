@@ -9,6 +9,7 @@ use linn::config::keys;
 use linn::plugins::llm_replay::{ReplayConfig, ReplayPlugin};
 use linn::services::agent::{AgentHandle, AgentOptions, CreateAgent, ResumeAgent};
 use linn::services::events::{SessionSaved, SessionUnsaved};
+use linn::services::session::{RewindCause, SessionRewind};
 use linn::{Harness, HarnessBuilder};
 
 use crate::cli::answer::{Ask, Desk};
@@ -93,7 +94,10 @@ impl Conversation {
             }
         };
         let reason = tokio::select! {
-            outcome = self.watch.outcome() => return Ok(outcome),
+            outcome = self.watch.outcome() => {
+                self.take_back_what_cannot_fit()?;
+                return Ok(outcome);
+            }
             () = interrupt() => "interrupted",
             () = self.signals.end() => {
                 self.is_ending = true;
@@ -103,6 +107,21 @@ impl Conversation {
         };
         agent.cancel(Some(reason))?;
         Ok(self.watch.outcome().await)
+    }
+
+    /// Takes a prompt back that no request has room for, so that it does not stand in the way of those that come. The log
+    /// still has it.
+    fn take_back_what_cannot_fit(&self) -> anyhow::Result<()> {
+        let Some(to) = self.watch.oversized() else { return Ok(()) };
+        let session = self.agent.agent().session();
+        match session.append(SessionRewind { to, cause: RewindCause::Undo }) {
+            Err(error) if !error.is_logged() => return Err(error.into()),
+            _ => {}
+        }
+        self.desk
+            .terminal
+            .warn("the prompt is too long for the model and was taken back; the log of the session has it");
+        Ok(())
     }
 
     /// Whether there is nothing more to say: the program was told to end, or nobody reads any more.
@@ -156,6 +175,7 @@ fn builder(arguments: &ConversationArguments, desk: &Desk) -> anyhow::Result<(Ha
     }
     let options = AgentOptions { model: Some(model), ..AgentOptions::default() };
     let builder = Harness::builder()
+        .secrets(arguments.settings.secrets.clone())
         .workspace(workspace)
         .sessions(sessions::folder(arguments.sessions.clone())?)
         .config(config)

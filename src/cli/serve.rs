@@ -5,6 +5,7 @@ use linn::Harness;
 use linn::bridge::{BridgeConfig, BridgePlugin, stdio};
 use linn::config::{Config, Sources, keys};
 use linn::plugins::session_store::{SessionStoreConfig, SessionStorePlugin};
+use linn::services::secrets::SecretKeeper;
 
 use crate::cli::loaded::chosen_model;
 use crate::cli::sessions;
@@ -12,7 +13,7 @@ use crate::cli::signals::{Signals, interrupt};
 
 /// Serves one front end until its commands end, it reads no more, or a signal comes. `flags` are those of existing
 /// clients, and `--set` and its like.
-pub(crate) async fn serve(flags: Vec<String>) -> anyhow::Result<()> {
+pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::Result<()> {
     let sources = Sources::system(flags).context("the current folder cannot be told")?;
     let config = Config::load(sources, &linn::built_in_entries());
     for problem in config.problems() {
@@ -33,6 +34,7 @@ pub(crate) async fn serve(flags: Vec<String>) -> anyhow::Result<()> {
     // Front ends name the files of their sessions; without one a session leaves nothing behind.
     let store = SessionStoreConfig { named_only: true, ..SessionStoreConfig::new(&folder) };
     let harness = Harness::builder()
+        .secrets(secrets)
         .workspace(workspace)
         .sessions(folder)
         .config(config)

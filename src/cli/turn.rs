@@ -82,6 +82,22 @@ impl TurnWatch {
         Ok(Self { agent: agent.clone(), notes })
     }
 
+    /// The seq of the prompt of the last turn, if the turn ended because its prompt fits into no request of the model.
+    pub(crate) fn oversized(&self) -> Option<u64> {
+        let end = self.notes.end.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(TurnEndReason::Error { code: Some(code), .. }) = end else { return None };
+        if code != "CONTEXT_CANNOT_SHRINK" {
+            return None;
+        }
+        // An answer in the turn says that the prompt did fit.
+        let session = self.agent.session();
+        session.find_last(|it| match &it.fact {
+            Fact::TurnStart(_) => Some(Some(it.seq)),
+            Fact::AssistantMessage(_) => Some(None),
+            _ => None,
+        })?
+    }
+
     /// Waits until the agent has nothing to do, and says how its last turn ended.
     pub(crate) async fn outcome(&self) -> Outcome {
         self.agent.when_idle().await;

@@ -54,3 +54,22 @@ fn a_denial_does_not_stick_to_later_turns_and_a_line_that_is_no_text_is_passed_o
     let shown = stdout(&output);
     assert!(shown.contains("passed over") && shown.contains("Fine."), "{shown}");
 }
+
+#[test]
+fn r109_a_prompt_that_no_request_has_room_for_does_not_stand_in_the_way_of_the_next() {
+    let stage = Stage::new();
+    let model = stage.recording("r", &[says("The short one is fine.")]);
+    let (work, sessions) = (stage.path("work"), stage.path("sessions"));
+    let (work, sessions) = (work.to_str().unwrap(), sessions.to_str().unwrap());
+    let arguments = ["chat", "--model", &model, "--workspace", work, "--sessions", sessions];
+    let too_long = "word ".repeat(120_000);
+    let output = stage.linn_with(&arguments, &format!("{too_long}\nshort\n"));
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}{}", &shown[..shown.len().min(2_000)], stderr(&output));
+    assert!(shown.contains("the context is too large for the model"), "{}", stderr(&output));
+    assert!(shown.contains("was taken back") && shown.contains("The short one is fine."), "{}", stderr(&output));
+    // It is not lost: the log has it.
+    let log = std::fs::read_dir(sessions).unwrap().map(|it| it.unwrap().path());
+    let log = log.filter(|it| it.extension().is_some_and(|it| it == "events")).next().unwrap();
+    assert!(std::fs::read_to_string(log).unwrap().contains(&too_long[..100_000]));
+}

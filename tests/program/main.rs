@@ -6,5 +6,6 @@ mod config;
 mod demo;
 mod plugins;
 mod run;
+mod secrets;
 mod sessions;
 mod stage;
