@@ -11,7 +11,7 @@ use linn::plugins::llm_replay::{Bundled, ReplayConfig, ReplayPlugin};
 use linn::services::agent::CreateAgent;
 use linn::services::events::{SessionEvent, ToolsPreExecute};
 use linn::services::model::text_of;
-use linn::services::session::Fact;
+use linn::services::session::{Fact, TurnEndReason};
 use linn::services::tools::{PreToolDecision, Tool, ToolFailure, Tools};
 
 /// Knows what is in stock, and lets nobody ask for what is secret.
@@ -84,6 +84,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     clerk.agent().send("How many apples do we have? And how many dragons?")?;
     clerk.agent().when_idle().await;
 
+    // How it went stands in the log, which is there as long as somebody holds the session.
+    let log = clerk.agent().session().records_from(0);
     harness.shutdown().await?;
+    let results: Vec<String> = log.iter().filter_map(|it| result(&it.fact)).collect();
+    match log.last().map(|it| &it.fact) {
+        Some(Fact::TurnEnd(end)) if end.reason == TurnEndReason::Completed => {}
+        last => return Err(format!("the turn was not completed: {last:?}").into()),
+    }
+    if results != ["42 of apples", "Error: `dragons` is nobody's business"] {
+        return Err(format!("the calls came to something else: {results:?}").into());
+    }
     Ok(())
+}
+
+/// What a call came to, if this is a result.
+fn result(fact: &Fact) -> Option<String> {
+    if let Fact::ToolResult(result) = fact { Some(text_of(&result.content)) } else { None }
 }
