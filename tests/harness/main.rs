@@ -1,0 +1,9 @@
+//! The harness as it is built: all of its plugins together.
+#![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
+
+mod calls;
+mod many;
+mod order;
+mod prompt;
+mod secrets;
+mod stage;
