@@ -3,12 +3,14 @@
 //! Each rule is a function from what it looks at to what it finds; beside it stands a test that gives it something to
 //! find. The exceptions are data in `places.rs`, the arrows in `layers.rs`.
 
+mod conformance;
 mod layers;
 mod places;
 mod repository;
 mod rules;
 mod source;
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs;
 use std::path::Path;
@@ -104,6 +106,30 @@ fn texts_name_no_machine() {
         repository::machine_paths(&text).into_iter().map(move |line| format!("{path}:{line}"))
     });
     assert_none("paths of one machine", found);
+}
+
+#[test]
+fn every_case_is_a_test_or_a_row_that_says_what_is_otherwise() {
+    let rust = files().iter().filter(|path| path.ends_with(".rs"));
+    let mut covered = BTreeSet::new();
+    for path in rust {
+        // What must not compile is a file of its own.
+        if path.contains("/tests/ui/") {
+            let name = Path::new(path).file_stem().and_then(|it| it.to_str()).unwrap_or_default();
+            covered.extend(conformance::of_name(name));
+        }
+        covered.extend(conformance::tests_of(&read(path)).into_iter().flat_map(conformance::of_name));
+    }
+    let mut problems = Vec::new();
+    for page in conformance::PAGES {
+        let (rows, unknown) = conformance::rows_of(&read(page));
+        assert!(rows.len() > 10, "{page} has {} rows of cases", rows.len());
+        covered.extend(rows.into_keys());
+        problems.extend(unknown.into_iter().map(|it| format!("{page}, {it}")));
+    }
+    let missing = conformance::all().into_iter().filter(|it| !covered.contains(it));
+    problems.extend(missing.map(|it| format!("{} is no test and no row", conformance::written(it))));
+    assert_none("cases", problems);
 }
 
 #[test]

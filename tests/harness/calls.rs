@@ -110,14 +110,19 @@ async fn r052_not_one_tool_of_the_program_gets_past_a_hook_and_each_call_meets_i
     }
     assert_eq!(std::mem::take(&mut *met.lock().unwrap()), direct.iter().map(|it| (*it).clone()).collect::<Vec<_>>());
 
-    // The same tools, reached through the wrapper: as many as it takes at once.
+    // The same tools, reached through the wrapper. Those that it does not take run no more than the others.
+    let mut n_reached = 0;
     for some in direct.chunks(4) {
         let calls: Vec<Value> = some.iter().map(|it| json!({ "name": it, "args": {} })).collect();
         let text = text_of(&call("bulk", json!({ "calls": calls })).await.content);
         let met = std::mem::take(&mut *met.lock().unwrap());
-        assert_eq!(met.len(), some.len() + 1, "{met:?}: {text}");
-        assert_eq!(text.matches("nothing runs here").count(), some.len(), "{text}");
+        let n_met = met.iter().filter(|it| *it != "bulk").count();
+        let n_untaken = text.matches("may not be called by bulk").count();
+        assert_eq!((met.len(), n_met + n_untaken), (n_met + 1, some.len()), "{met:?}: {text}");
+        assert_eq!(text.matches("nothing runs here").count(), n_met, "{text}");
+        n_reached += n_met;
     }
+    assert!(n_reached >= 10, "{n_reached} calls went through the wrapper");
     assert!(std::fs::read_dir(stage.path("work")).unwrap().next().is_none(), "nothing was written");
     harness.shutdown().await.unwrap();
 }

@@ -69,7 +69,7 @@ fn r109_a_prompt_that_no_request_has_room_for_does_not_stand_in_the_way_of_the_n
     assert!(shown.contains("the context is too large for the model"), "{}", stderr(&output));
     assert!(shown.contains("was taken back") && shown.contains("The short one is fine."), "{}", stderr(&output));
     // It is not lost: the log has it.
-    let log = std::fs::read_dir(sessions).unwrap().map(|it| it.unwrap().path());
-    let log = log.filter(|it| it.extension().is_some_and(|it| it == "events")).next().unwrap();
+    let mut files = std::fs::read_dir(sessions).unwrap().map(|it| it.unwrap().path());
+    let log = files.find(|it| it.extension().is_some_and(|it| it == "events")).unwrap();
     assert!(std::fs::read_to_string(log).unwrap().contains(&too_long[..100_000]));
 }

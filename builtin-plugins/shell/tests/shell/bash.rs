@@ -227,7 +227,7 @@ fn long_output_is_cut_once_and_says_so_once() {
         assert!(is_error && text.len() <= RESULT_LIMIT_BYTES, "{}", text.len());
         assert_eq!((text.matches(" bytes shown").count(), text.matches("output truncated").count()), (1, 0), "{text}");
         assert!(text.starts_with("1\n2\n3\n") && text.contains("\n19999\n20000\n"), "{text}");
-        assert!(text.ends_with("--- stderr ---\nerror: it ends\n\n[exit code 1]"), "{}", &text[text.len() - 200..]);
+        assert!(text.ends_with("--- stderr ---\nerror: it ends\n[exit code 1]"), "{}", &text[text.len() - 200..]);
     });
 }
 
