@@ -39,7 +39,7 @@ struct Said {
 
 /// One error: where it is, and what it says.
 struct Error {
-    lines: RangeInclusive<usize>,
+    lines: Vec<RangeInclusive<usize>>,
     texts: String,
     rendered: String,
 }
@@ -47,7 +47,7 @@ struct Error {
 impl Mark {
     /// Whether the error is where the mark is.
     fn is_about(&self, error: &Error) -> bool {
-        self.lines.start() <= error.lines.end() && error.lines.start() <= self.lines.end()
+        error.lines.iter().any(|it| self.lines.start() <= it.end() && it.start() <= self.lines.end())
     }
 }
 
@@ -110,7 +110,8 @@ fn a_mark_is_about_its_line_or_the_lines_around_it() {
     let marks = marks_of("a\n\nb //~ one\nc\n//~ two\nd\n\ne\n");
     let short: Vec<_> = marks.iter().map(|it| (&*it.text, it.lines.clone())).collect();
     assert_eq!(short, [("one", 3..=3), ("two", 3..=6)]);
-    let error = |lines: RangeInclusive<usize>| Error { lines, texts: "says one".into(), rendered: String::new() };
+    let error =
+        |lines: RangeInclusive<usize>| Error { lines: vec![lines], texts: "says one".into(), rendered: String::new() };
     let case = |marks| Case { path: PathBuf::new(), marks };
     let one = || marks_of("a\n\nb //~ one\n");
     assert!(problems_of(&case(one()), &[error(3..=4)]).is_empty());
@@ -179,7 +180,10 @@ fn collect(messages: impl io::BufRead) -> (BTreeMap<String, Said>, bool) {
     for message in Message::parse_stream(messages) {
         match message.unwrap() {
             Message::CompilerMessage(it) if it.message.level == DiagnosticLevel::Error => {
-                let Some(lines) = lines_of(&it.message) else { continue };
+                let lines = lines_of(&it.message);
+                if lines.is_empty() {
+                    continue;
+                }
                 let mut texts = String::new();
                 add_texts(&it.message, &mut texts);
                 let rendered = it.message.rendered.unwrap_or_default();
@@ -192,14 +196,20 @@ fn collect(messages: impl io::BufRead) -> (BTreeMap<String, Said>, bool) {
     (all, finished)
 }
 
-/// The lines that an error points at; none for the summary at the end, such as `aborting due to 2 previous errors`.
-fn lines_of(error: &Diagnostic) -> Option<RangeInclusive<usize>> {
-    let mut span = error.spans.iter().find(|it| it.is_primary)?;
-    // Of what a macro made, where it was called.
-    while let Some(expansion) = &span.expansion {
-        span = &expansion.span;
+/// The lines of the file that an error points at, and of what a macro made also those that the macro was called at. None
+/// for the summary at the end, such as `aborting due to 2 previous errors`.
+fn lines_of(error: &Diagnostic) -> Vec<RangeInclusive<usize>> {
+    let mut lines = Vec::new();
+    for mut span in error.spans.iter().filter(|it| it.is_primary) {
+        loop {
+            if span.file_name.contains("tests/ui/") {
+                lines.push(span.line_start..=span.line_end);
+            }
+            let Some(expansion) = &span.expansion else { break };
+            span = &expansion.span;
+        }
     }
-    Some(span.line_start..=span.line_end)
+    lines
 }
 
 /// The message, labels and notes of an error, a line each.
