@@ -22,11 +22,11 @@ pub(crate) struct SettingsArguments {
     /// Which calls are asked about.
     #[arg(long, value_enum)]
     approve: Option<Approve>,
-    /// The provider that is asked first.
-    #[arg(long)]
+    /// Ask this provider, which is set up, and no other.
+    #[arg(long, conflicts_with = "base_url")]
     provider: Option<String>,
-    /// Ask this OpenAI-compatible endpoint, which needs no key, such as `http://localhost:11434/v1`.
-    #[arg(long, value_name = "URL")]
+    /// Ask this OpenAI-compatible endpoint, which needs no key, such as `http://localhost:11434/v1`, and no other.
+    #[arg(long, value_name = "URL", value_parser = address)]
     base_url: Option<String>,
     /// Set a key of the configuration, such as `shell.timeout_secs=60`; `linn config` lists them.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -68,8 +68,8 @@ impl SettingsArguments {
         }
         if let Some(url) = &self.base_url {
             let url = toml_text(url);
-            pass("--set", format!("providers=[{{name = \"endpoint\", base_url = {url}, api_key_env = \"\"}}]"));
-            pass("--set", "provider=endpoint".to_owned());
+            pass("--set", format!("providers=[{{name = \"{ENDPOINT}\", base_url = {url}, api_key_env = \"\"}}]"));
+            pass("--set", format!("provider={ENDPOINT}"));
         }
         if let Some(provider) = &self.provider {
             pass("--set", format!("provider={provider}"));
@@ -85,6 +85,18 @@ impl SettingsArguments {
         }
         let sources = Sources::system(arguments).context("the current folder cannot be told")?;
         Ok(Config::load(sources, &linn::built_in_entries()))
+    }
+}
+
+/// What the endpoint is called that `--base-url` names.
+const ENDPOINT: &str = "endpoint";
+
+/// An address that can be asked.
+fn address(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match host {
+        Some(host) if !host.is_empty() => Ok(text.to_owned()),
+        _ => Err("it begins with http:// or https:// and a host, as in http://localhost:11434/v1".to_owned()),
     }
 }
 
@@ -117,6 +129,28 @@ pub(crate) fn chosen_model(config: &Config) -> anyhow::Result<Option<String>> {
         bail!("{origin} chooses the recording `{model}` as the model; name it with `--model` if that is what you want");
     }
     Ok(Some(model))
+}
+
+impl SettingsArguments {
+    /// The model as that of the provider that the command line names: a plain id would go to whoever is known to have it,
+    /// and what a user sends to one endpoint is not for another.
+    ///
+    /// # Errors
+    ///
+    /// There is no such provider.
+    pub(crate) fn of_named_provider(&self, model: String, config: &Config) -> anyhow::Result<String> {
+        let Some(name) = self.provider.as_deref().or(self.base_url.as_deref().map(|_| ENDPOINT)) else {
+            return Ok(model);
+        };
+        let providers = config.get(&keys::PROVIDERS);
+        if !providers.iter().any(|it| it.name == name) {
+            let known: Vec<_> = providers.iter().map(|it| it.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            bail!("no provider `{name}` is set up; there are: {known} (docs/endpoints.md)");
+        }
+        let is_qualified = model.starts_with("replay:") || model.strip_prefix(name).is_some_and(|it| it.starts_with(':'));
+        Ok(if is_qualified { model } else { format!("{name}:{model}") })
+    }
 }
 
 /// Refuses to go on with a configuration that may protect less than its writer meant.

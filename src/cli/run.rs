@@ -168,7 +168,7 @@ fn builder(arguments: &ConversationArguments, desk: &Desk) -> anyhow::Result<(Ha
     let folder = absolute(Path::new(".")).context("the current folder cannot be told")?;
     let workspace = config.workspace();
     let workspace = workspace.canonicalize().with_context(|| format!("no workspace at {}", workspace.display()))?;
-    let model = chosen_model(&config)?.context(NO_MODEL)?;
+    let model = arguments.settings.of_named_provider(chosen_model(&config)?.context(NO_MODEL)?, &config)?;
     if !model.starts_with("replay:") && config.get(&keys::PROVIDERS).is_empty() && config.get(&keys::API_KEY).is_none()
     {
         desk.terminal.warn("no provider is configured: name an endpoint with `--base-url`, or see docs/endpoints.md");

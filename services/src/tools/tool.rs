@@ -27,8 +27,9 @@ pub struct Tool {
     pub timeout: Option<Duration>,
     /// What it does.
     pub body: Arc<dyn ToolBody>,
-    /// The schema was made from a type, so it is one without a look at it.
-    pub(crate) is_derived: bool,
+    /// Whether the schema was made from a type. Any other is compiled when the tool is registered, since it may be none; one
+    /// of a type when it is first called.
+    pub is_derived: bool,
 }
 
 /// Whether a tool changes anything.
