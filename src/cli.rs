@@ -2,10 +2,12 @@
 
 mod answer;
 mod chat;
+mod commands;
 mod config;
 mod demo;
 mod doctor;
 mod events;
+mod inspect;
 mod json;
 mod lines;
 mod loaded;
@@ -62,6 +64,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// What is on the bus: fibers and what they wait for, services, listeners, scopes.
+    Inspect(InspectArguments),
     /// The sessions that are kept.
     Sessions {
         #[command(subcommand)]
@@ -150,9 +154,10 @@ enum PluginCommand {
         /// Where its folder is made.
         #[arg(long, default_value = ".")]
         folder: PathBuf,
-        /// The folder `loader/sdk` of the sources that this program was built from.
+        /// The folder `loader/sdk` of sources of Linn; by default those that this program was built from, which it has with
+        /// it.
         #[arg(long)]
-        sdk: PathBuf,
+        sdk: Option<PathBuf>,
     },
     /// Build the crate of a plugin as a library.
     Build {
@@ -160,6 +165,54 @@ enum PluginCommand {
         #[arg(default_value = ".")]
         folder: PathBuf,
     },
+    /// Install a library, or the crate of one, which is built; or scripts from a folder, an archive or a release on GitHub.
+    Install {
+        /// The library, the folder of its crate, or where the scripts are.
+        what: String,
+        /// For scripts: `global`, or `workspace`.
+        #[arg(long)]
+        scope: Option<String>,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+    /// Remove a plugin that was installed, and its entries.
+    Remove {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+    /// Have a plugin run, from now on and in sessions that run.
+    Enable {
+        /// Its name, or the id of an entry.
+        name: String,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+    /// Have a plugin not run, from now on and in sessions that run.
+    Disable {
+        /// Its name, or the id of an entry.
+        name: String,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+    /// Have sessions that run look at the library of a plugin again.
+    Reload {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+}
+
+/// What is on the bus.
+#[derive(Debug, Parser)]
+struct InspectArguments {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingsArguments,
 }
 
 /// What is wrong.
@@ -279,6 +332,10 @@ async fn run(command: Command, secrets: &SecretKeeper) -> anyhow::Result<u8> {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
             events::events(json, &terminal);
             Ok(0)
+        }
+        Command::Inspect(arguments) => {
+            let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
+            inspect::inspect(&arguments, &terminal).await.map(|()| 0)
         }
         Command::Doctor(arguments) => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));

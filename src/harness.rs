@@ -10,6 +10,7 @@ use linn_bus::{
 use linn_config::{Config, Layer, Tree};
 use linn_loader::Loader;
 use linn_services::agent::Agents;
+use linn_services::events::Exit;
 use linn_services::plugin_admin::PluginAdmin;
 use linn_services::secrets::SecretKeeper;
 use linn_services::session::Sessions;
@@ -110,6 +111,19 @@ impl Harness {
     ///
     /// What would not end is named; everything else is torn down all the same.
     pub async fn shutdown(self) -> Result<(), DisposeError> {
+        self.shutdown_by(None).await
+    }
+
+    /// As [`shutdown`](Self::shutdown), for a program that ends by a signal: plugins hear its name with the event `exit`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`shutdown`](Self::shutdown).
+    pub async fn shutdown_by(self, signal: Option<&str>) -> Result<(), DisposeError> {
+        let exit = Exit { signal: signal.map(str::to_owned) };
+        if let Err(errors) = self.context().parallel(&exit).await {
+            self.root.logger().error(format_args!("not everybody was told of the end: {errors}"));
+        }
         if let Some(plugins) = self.root.get::<dyn PluginAdmin>()
             && let Err(error) = plugins.shut_down().await
         {
@@ -379,6 +393,25 @@ impl BuildError {
             Self::Loader(source) => source.code(),
             Self::Waits { .. } => "PLUGIN_WAITS",
             Self::Unknown { .. } => "UNKNOWN_PLUGIN",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linn_bus_test::Recorder;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_end_is_told_while_all_plugins_run() {
+        for signal in [None, Some("SIGTERM")] {
+            let harness = Harness::builder().build().await.unwrap();
+            let heard = Recorder::new();
+            let agents = harness.agents().unwrap();
+            heard.note(harness.context(), move |it: &Exit| (it.signal.clone(), agents.list().is_ok())).unwrap();
+            harness.shutdown_by(signal).await.unwrap();
+            assert_eq!(heard.heard::<(Option<String>, bool)>(), [(signal.map(str::to_owned), true)]);
         }
     }
 }

@@ -27,6 +27,7 @@ pub use linn_bus as bus;
 pub use linn_config as config;
 pub use linn_loader as loader;
 pub use linn_services as services;
+pub use linn_sources as sources;
 pub use settings::{LiveConfig, SettingsPlugin};
 
 /// The built-in plugins, with their configs.

@@ -1,9 +1,17 @@
-//! What authors of plugins need: a crate to begin with, and a library of it.
+//! What authors of plugins need: a crate to begin with, the sources it depends on, and a library of it.
+
+mod build;
+mod create;
+mod manifest;
+mod unpack;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::system;
+pub use build::{Built, Workshop, build};
+pub use create::new_plugin;
+
+use crate::library::LibraryError;
 
 /// Why a plugin was not made or not built.
 #[derive(Debug, thiserror::Error)]
@@ -24,20 +32,45 @@ pub enum AuthorError {
         #[source]
         source: io::Error,
     },
-    /// `cargo` did not run.
+    /// There is no crate in a folder.
+    #[error("{} has no `Cargo.toml` that can be read; name the folder of a plugin", path.display())]
+    NoCrate {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// `cargo` or `rustc` did not run.
     #[error("cannot run cargo; install Rust from https://rustup.rs")]
     Cargo(#[source] io::Error),
+    /// Another compiler than the one that built the program.
+    #[error(
+        "the compiler here is {found}, and this program was built by {wanted}; libraries of the two do not fit: \
+         install that one with `rustup toolchain install {release}`, and set `RUSTUP_TOOLCHAIN={release}`"
+    )]
+    Compiler {
+        /// Release and commit of the one that is here.
+        found: String,
+        /// Release and commit of the one that built the program.
+        wanted: String,
+        /// The release of that one.
+        release: String,
+    },
     /// The crate does not build.
-    #[error("{} does not build:\n{output}", path.display())]
+    #[error("{} does not build{}{output}", path.display(), if output.is_empty() { "" } else { ":\n" })]
     Build {
         /// Folder of the crate.
         path: PathBuf,
-        /// What the compiler says.
+        /// What the compiler says, if it was not shown already.
         output: String,
     },
     /// It builds and makes no library.
     #[error("{} makes no library; write `crate-type = [\"cdylib\", \"rlib\"]` below `[lib]` in its manifest", .0.display())]
     NoLibrary(PathBuf),
+    /// It makes a library that cannot be loaded.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
 }
 
 impl AuthorError {
@@ -47,103 +80,12 @@ impl AuthorError {
             Self::Name(_) => "PLUGIN_NAME",
             Self::Exists(_) => "PLUGIN_EXISTS",
             Self::Write { .. } => "PLUGIN_WRITE",
+            Self::NoCrate { .. } => "PLUGIN_NO_CRATE",
             Self::Cargo(_) => "PLUGIN_CARGO",
+            Self::Compiler { .. } => "PLUGIN_COMPILER",
             Self::Build { .. } => "PLUGIN_BUILD",
             Self::NoLibrary(_) => "PLUGIN_NO_LIBRARY",
-        }
-    }
-}
-
-/// Writes a crate that builds, with a test and a README, into a folder of its name below `folder`. `sdk` is the folder of
-/// `linn-sdk`. Returns the folder of the crate. Blocks.
-///
-/// # Errors
-///
-/// The name is none, something of it is there already, or a file cannot be written.
-pub fn new_plugin(name: &str, folder: &Path, sdk: &Path) -> Result<PathBuf, AuthorError> {
-    let is_name = name.starts_with(|it: char| it.is_ascii_lowercase())
-        && name.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-')
-        && !name.ends_with('-')
-        && !name.contains("--");
-    if !is_name {
-        return Err(AuthorError::Name(name.to_owned()));
-    }
-    let top = folder.join(name);
-    if top.exists() {
-        return Err(AuthorError::Exists(top));
-    }
-    let words: String = name.split('-').map(capital).collect();
-    let filled = |template: &str| {
-        let sdk = sdk.display().to_string().replace('\\', "/");
-        let tool = name.replace('-', "_");
-        template
-            .replace("{{name}}", name)
-            .replace("{{Name}}", &words)
-            .replace("{{tool}}", &tool)
-            .replace("{{sdk}}", &sdk)
-    };
-    let files = [
-        ("Cargo.toml", include_str!("author/Cargo.toml.template")),
-        ("README.md", include_str!("author/README.md.template")),
-        ("src/lib.rs", include_str!("author/lib.rs.template")),
-        (".gitignore", "/target\n"),
-    ];
-    for (file, template) in files {
-        let path = top.join(file);
-        system::write_whole(&path, filled(template).as_bytes())
-            .map_err(|source| AuthorError::Write { path: top.clone(), source })?;
-    }
-    Ok(top)
-}
-
-fn capital(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map(|it| it.to_ascii_uppercase()).into_iter().chain(letters).collect()
-}
-
-/// Builds the library of a crate, as this program was built: with or without debug assertions. Returns the file. Blocks.
-///
-/// # Errors
-///
-/// It does not build, or makes no library.
-pub fn build(folder: &Path) -> Result<PathBuf, AuthorError> {
-    let mut arguments = vec!["build", "--message-format=json-render-diagnostics"];
-    if !cfg!(debug_assertions) {
-        arguments.push("--release");
-    }
-    let output = system::cargo(folder, &arguments).map_err(AuthorError::Cargo)?;
-    if !output.status.success() {
-        let output = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        return Err(AuthorError::Build { path: folder.to_owned(), output });
-    }
-    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    let artifacts = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let of_crate = artifacts.filter(|it| {
-        let kinds = it["target"]["crate_types"].as_array();
-        kinds.is_some_and(|it| it.iter().any(|it| it == "cdylib"))
-    });
-    let files = of_crate.filter_map(|it| it["filenames"].as_array().cloned()).flatten();
-    let mut libraries =
-        files.filter_map(|it| it.as_str().map(PathBuf::from)).filter(|it| crate::registry::is_library(it));
-    libraries.next_back().ok_or_else(|| AuthorError::NoLibrary(folder.to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_new_crate_has_its_name_everywhere_and_is_written_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let top = new_plugin("word-count", folder.path(), Path::new("/sdk")).unwrap();
-        let source = std::fs::read_to_string(top.join("src/lib.rs")).unwrap();
-        assert!(source.contains("struct WordCount") && source.contains("\"word-count\""), "{source}");
-        for file in ["Cargo.toml", "README.md", "src/lib.rs"] {
-            assert!(!std::fs::read_to_string(top.join(file)).unwrap().contains("{{"), "{file}");
-        }
-        assert_eq!(new_plugin("word-count", folder.path(), Path::new("/sdk")).unwrap_err().code(), "PLUGIN_EXISTS");
-        for name in ["", "A", "a b", "9a", "a-", "a--b", "../x"] {
-            assert_eq!(new_plugin(name, folder.path(), Path::new("/sdk")).unwrap_err().code(), "PLUGIN_NAME", "{name}");
+            Self::Library(error) => error.code(),
         }
     }
 }

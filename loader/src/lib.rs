@@ -21,7 +21,7 @@ mod reload;
 mod system;
 mod watch;
 
-pub use author::{AuthorError, build, new_plugin};
+pub use author::{AuthorError, Built, Workshop, build, new_plugin};
 pub use library::{Difference, Digest, LibraryError, LibraryFile, TrustStore};
 pub use list::{Listing, ListingSource};
 pub use loader::{Applied, Loader, LoaderSettings};

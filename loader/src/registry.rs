@@ -91,6 +91,11 @@ impl Registry {
         Ok(())
     }
 
+    /// Takes a library out. If it was opened, it stays in memory.
+    pub(crate) fn forget(&mut self, path: &Path) -> Option<Arc<Image>> {
+        self.libraries.remove(path)?.image
+    }
+
     /// Another library with a plugin of this name: one that is opened, or comes first by path.
     fn library_with(&self, plugin: &str, except: &Path) -> Option<&Path> {
         let others = self.libraries.iter().filter(|(path, _)| *path != except);

@@ -1,8 +1,12 @@
 //! Files, as the loader reads and writes them.
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
 
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
@@ -57,10 +61,86 @@ pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Sen
     receiver.await.map_err(|_| io::Error::other("the work panicked"))
 }
 
+/// Where what cargo says goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// To standard error, as it comes.
+    Shown,
+    /// Into the output.
+    Kept,
+}
+
 /// Runs `cargo` in a folder, until it ends.
-pub(crate) fn cargo(folder: &Path, arguments: &[&str]) -> io::Result<std::process::Output> {
+pub(crate) fn cargo(folder: &Path, arguments: &[String], progress: Progress) -> io::Result<Output> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    #[expect(clippy::disallowed_methods, reason = "an author asks for it, outside of any session")]
-    let mut command = std::process::Command::new(program);
-    command.current_dir(folder).args(arguments).output()
+    let mut command = command(program, folder);
+    if progress == Progress::Shown {
+        command.stderr(Stdio::inherit());
+    }
+    command.args(arguments).stdin(Stdio::null()).output()
+}
+
+/// Release and commit of the compiler that builds what is in a folder, such as `1.95.0 (f2f1c5a3b)`: as a fingerprint has it.
+pub(crate) fn compiler(folder: &Path) -> io::Result<String> {
+    let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = command(program, folder).arg("-vV").output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let release = field("release:").ok_or_else(|| io::Error::other("`rustc -vV` names no release"))?;
+    let commit = field("commit-hash:").unwrap_or("unknown");
+    Ok(format!("{release} ({})", commit.get(..9).unwrap_or(commit)))
+}
+
+#[expect(clippy::disallowed_methods, reason = "an author asks for it, outside of any session")]
+fn command(program: OsString, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder);
+    command
+}
+
+/// Makes a folder and those above it, each that is not there yet for this user alone.
+pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
+/// A folder for this user alone that goes when it is dropped.
+pub(crate) fn private_folder_in(path: &Path) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".coming-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir_in(path)
+}
+
+/// Writes a file and makes the folders above it.
+pub(crate) fn write_simple(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, bytes)
+}
+
+/// Has a folder take the place of another, if there is one, which goes into `aside`.
+pub(crate) fn put_in_place(folder: &Path, place: &Path, aside: &Path) -> io::Result<()> {
+    match fs::rename(place, aside.join("old")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::rename(folder, place)
+}
+
+/// All files below a folder; none when it is not there.
+pub(crate) fn all_files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = files_in(folder)?;
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(files) };
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(all_files_in(&path)?);
+        }
+    }
+    Ok(files)
 }

@@ -13,8 +13,9 @@ use linn_config::Tree;
 use linn_services::events::HmrChange;
 use notify::{RecursiveMode, Watcher as _};
 
-use crate::loader::Loader;
-use crate::registry::is_library;
+use crate::library::give_back;
+use crate::loader::{Live, Loader};
+use crate::registry::{LibrarySource, is_library};
 use crate::system;
 
 /// What is watched, and what a change of the config means.
@@ -54,7 +55,7 @@ impl Loader {
         let (sender, receiver) = mpsc::unbounded();
         let failed =
             |error: notify::Error| BusError::StartFailed { plugin: "loader".into(), cause: Fault::from(error) };
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if let Ok(event) = event
                 && !event.kind.is_access()
             {
@@ -65,27 +66,24 @@ impl Loader {
             }
         })
         .map_err(failed)?;
-        for folder in self.folders(&watching).await {
-            // Folders, because files are replaced by renaming others over them.
-            watcher.watch(&folder, RecursiveMode::NonRecursive).map_err(failed)?;
-        }
+        let mut folders = Folders { watcher, watched: BTreeSet::new() };
+        folders.watch(&self.folders(&watching).await).map_err(failed)?;
         let loader = self.clone();
-        self.0.ctx.spawn(async move {
-            let _watcher = watcher;
-            loader.follow(receiver, watching).await;
-        })?;
+        self.0.ctx.spawn(async move { loader.follow(receiver, watching, folders).await })?;
         Ok(())
     }
 
+    /// The folders that anything of interest is in, or would be.
     async fn folders(&self, watching: &Watching) -> BTreeSet<PathBuf> {
         let libraries = self.library_files().await;
         let files = libraries.iter().chain(&watching.config).chain(&watching.others);
         let parents = files.filter_map(|it| it.parent()).map(Path::to_owned);
-        let sources = self.0.settings.libraries.iter().map(|it| it.path.clone());
-        parents.chain(sources).filter(|it| it.is_dir()).collect()
+        let is_file = |it: &&LibrarySource| is_library(&it.path) && !it.path.is_dir();
+        let sources = self.0.settings.libraries.iter().filter(|it| !is_file(it)).map(|it| it.path.clone());
+        parents.chain(sources).collect()
     }
 
-    async fn follow(&self, mut changes: mpsc::UnboundedReceiver<PathBuf>, watching: Watching) {
+    async fn follow(&self, mut changes: mpsc::UnboundedReceiver<PathBuf>, watching: Watching, mut folders: Folders) {
         while let Some(first) = changes.next().await {
             let mut changed = BTreeSet::from([first]);
             loop {
@@ -97,6 +95,11 @@ impl Loader {
                     Either::Left((None, _)) | Either::Right((Err(_), _)) => return,
                     Either::Right((Ok(()), _)) => break,
                 }
+            }
+            // A folder that was made meanwhile may hold files already, which nobody told of.
+            match folders.watch(&self.folders(&watching).await) {
+                Ok(new) => changed.extend(new.iter().flat_map(|it| system::files_in(it).unwrap_or_default())),
+                Err(error) => tracing::error!("folders are not watched: {error}"),
             }
             self.changed(&changed, &watching).await;
         }
@@ -115,7 +118,9 @@ impl Loader {
             let is_new = is_library(path)
                 && path.is_file()
                 && self.0.settings.libraries.iter().any(|it| path.parent() == Some(it.path.as_path()));
-            if libraries.contains(path) || is_new {
+            if libraries.contains(path) && !path.exists() {
+                self.library_went(path).await;
+            } else if libraries.contains(path) || is_new {
                 match self.reload(path).await {
                     Ok(outcome) => tracing::info!(library = %path.display(), "{outcome:?}"),
                     Err(error) => tracing::error!(library = %path.display(), code = error.code(), "{error}"),
@@ -124,5 +129,49 @@ impl Loader {
                 self.0.ctx.emit(&HmrChange { path: path.clone() });
             }
         }
+    }
+
+    /// Forgets a library whose file went, if nothing of it runs.
+    async fn library_went(&self, path: &Path) {
+        let mut state = self.0.state.lock().await;
+        let is_of_it = |it: &Live| it.found.image.as_ref().is_some_and(|it| it.file.path == path);
+        if state.live.values().any(is_of_it) {
+            tracing::warn!(library = %path.display(), "the file is gone; what runs of it runs on");
+        } else if let Some(image) = state.registry.forget(path) {
+            state.n_pinned += 1;
+            image.detach();
+            give_back(image.copy());
+        }
+    }
+}
+
+/// What is watched: folders, because files are replaced by renaming others over them.
+struct Folders {
+    watcher: notify::RecommendedWatcher,
+    watched: BTreeSet<PathBuf>,
+}
+
+impl Folders {
+    /// Watches these folders too; in place of one that is not there, the nearest around it that is. Which of them it did not
+    /// watch before.
+    fn watch(&mut self, wanted: &BTreeSet<PathBuf>) -> notify::Result<Vec<PathBuf>> {
+        // One that was removed is another one when it comes back.
+        self.watched.retain(|it| it.is_dir());
+        let mut new = Vec::new();
+        for folder in wanted {
+            let Some(there) = folder.ancestors().find(|it| it.is_dir()) else { continue };
+            if self.watched.contains(there) {
+                continue;
+            }
+            match self.watcher.watch(there, RecursiveMode::NonRecursive) {
+                Ok(()) if there == folder => new.push(folder.clone()),
+                Ok(()) => {}
+                Err(error) if there == folder => return Err(error),
+                // What stands in for it is of others.
+                Err(_) => continue,
+            }
+            self.watched.insert(there.to_owned());
+        }
+        Ok(new)
     }
 }

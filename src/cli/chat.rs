@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, IsTerminal as _};
 
 use crate::cli::ChatArguments;
+use crate::cli::commands::Command;
 use crate::cli::run::Conversation;
 use crate::cli::signals::interrupt;
 use crate::cli::turn::Outcome;
@@ -11,7 +12,8 @@ use crate::cli::turn::Outcome;
 pub(crate) async fn chat(arguments: ChatArguments) -> anyhow::Result<Outcome> {
     let mut conversation = Conversation::begin(arguments.conversation, None).await?;
     if std::io::stdin().is_terminal() {
-        conversation.desk.terminal.explain("Type a prompt; an empty line or ctrl-d ends the conversation.");
+        let how = "Type a prompt; an empty line or ctrl-d ends the conversation. /plugins and /inspect show what runs.";
+        conversation.desk.terminal.explain(how);
     }
     let outcome = talk(&mut conversation).await;
     let is_saved = conversation.end().await?;
@@ -21,6 +23,10 @@ pub(crate) async fn chat(arguments: ChatArguments) -> anyhow::Result<Outcome> {
 async fn talk(conversation: &mut Conversation) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::Completed;
     while let Some(prompt) = next_prompt(conversation).await? {
+        if let Some(command) = Command::parse(&prompt) {
+            conversation.command(command).await;
+            continue;
+        }
         outcome = conversation.turn(&prompt).await?;
         if conversation.is_over() {
             break;
@@ -40,8 +46,14 @@ async fn next_prompt(conversation: &mut Conversation) -> anyhow::Result<Option<S
         let lines = conversation.desk.lines.clone();
         let line = tokio::select! {
             line = lines.next() => line,
-            () = interrupt() => return Ok(None),
-            () = conversation.signals.end() => return Ok(None),
+            () = interrupt() => {
+                conversation.ended_by("SIGINT");
+                return Ok(None);
+            }
+            signal = conversation.signals.end() => {
+                conversation.ended_by(signal);
+                return Ok(None);
+            }
         };
         match line {
             Ok(line) => return Ok(line.filter(|it| !it.trim().is_empty())),

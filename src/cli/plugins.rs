@@ -1,5 +1,8 @@
 //! `linn plugin`: what can be mounted, and plugins of one's own.
 
+mod manage;
+mod workshop;
+
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -17,7 +20,7 @@ pub(crate) async fn plugin(arguments: PluginArguments, terminal: &Terminal) -> a
             let harness = Harness::builder().config(settings.load()?).look_for_libraries().build().await?;
             let listed = list(&harness, json, terminal).await;
             harness.shutdown().await.context("the harness did not end quietly")?;
-            listed
+            listed.map(|()| true)
         }
         PluginCommand::Check { path } => check(&path, terminal).await,
         PluginCommand::Trust { library } => {
@@ -25,22 +28,20 @@ pub(crate) async fn plugin(arguments: PluginArguments, terminal: &Terminal) -> a
             terminal.say(&format!("{} is trusted with exactly this content: {digest}", library.display()));
             Ok(true)
         }
-        PluginCommand::New { name, folder, sdk } => {
-            let made = linn::loader::new_plugin(&name, &folder, &sdk)?;
-            terminal.say(&format!("made {}", made.display()));
-            terminal.explain(&format!("next: linn plugin build {}", made.display()));
-            Ok(true)
+        PluginCommand::New { name, folder, sdk } => workshop::new(&name, &folder, sdk, terminal).map(|()| true),
+        PluginCommand::Build { folder } => workshop::build(&folder, terminal).map(|_| true),
+        PluginCommand::Install { what, scope, settings } => {
+            manage::install(&what, scope.as_deref(), &settings, terminal).await
         }
-        PluginCommand::Build { folder } => {
-            let built = linn::loader::build(&folder)?;
-            terminal.say(&format!("built {}", built.display()));
-            terminal.explain("put it into ~/.config/linn/plugins, and an entry with its name into your linn.toml");
-            Ok(true)
-        }
+        PluginCommand::Remove { name, settings } => manage::remove(&name, &settings, terminal).await.map(|()| true),
+        PluginCommand::Enable { name, settings } => manage::enable(&name, true, &settings, terminal).await,
+        PluginCommand::Disable { name, settings } => manage::enable(&name, false, &settings, terminal).await,
+        PluginCommand::Reload { name, settings } => manage::reload(&name, &settings, terminal).map(|()| true),
     }
 }
 
-async fn list(harness: &Harness, json: bool, terminal: &Terminal) -> anyhow::Result<bool> {
+/// Lists everything that can be mounted.
+pub(crate) async fn list(harness: &Harness, json: bool, terminal: &Terminal) -> anyhow::Result<()> {
     let native = match harness.loader() {
         Some(loader) => loader.list().await,
         None => Vec::new(),
@@ -53,7 +54,7 @@ async fn list(harness: &Harness, json: bool, terminal: &Terminal) -> anyhow::Res
     if json {
         let all = serde_json::json!({ "native": native, "scripts": scripts, "failures": failures });
         terminal.plain(&format!("{all:#}"));
-        return Ok(true);
+        return Ok(());
     }
     for Listing { name, version, source, error, entries, .. } in &native {
         let from = match source {
@@ -76,13 +77,14 @@ async fn list(harness: &Harness, json: bool, terminal: &Terminal) -> anyhow::Res
     for it in &failures {
         terminal.warn(&format!("{}: {}", it.path, it.reason));
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Says everything that is wrong with a library, or with a folder of scripts. Nothing of it is run.
 async fn check(path: &Path, terminal: &Terminal) -> anyhow::Result<bool> {
     if !path.is_dir() {
         let file = LibraryFile::read(path)?;
+        file.check()?;
         terminal.say(&format!("{} can be loaded; its plugins: {}", path.display(), file.plugins.join(", ")));
         return Ok(true);
     }

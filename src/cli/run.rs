@@ -13,10 +13,11 @@ use linn::services::session::{RewindCause, SessionRewind};
 use linn::{Harness, HarnessBuilder};
 
 use crate::cli::answer::{Ask, Desk};
+use crate::cli::commands::Command;
 use crate::cli::json::JsonStream;
 use crate::cli::lines::Lines;
 use crate::cli::loaded::{chosen_model, refuse_what_protects_less, warn_of_problems};
-use crate::cli::signals::{Signals, interrupt};
+use crate::cli::signals::{Signals, interrupt, shut_down};
 use crate::cli::terminal::Terminal;
 use crate::cli::turn::{Outcome, TurnWatch};
 use crate::cli::{ConversationArguments, RunArguments, sessions};
@@ -43,7 +44,8 @@ pub(crate) struct Conversation {
     agent: AgentHandle,
     watch: TurnWatch,
     unsaved: Arc<AtomicBool>,
-    is_ending: bool,
+    /// The signal that ends the program, if one does.
+    signal: Option<&'static str>,
 }
 
 impl Conversation {
@@ -79,7 +81,7 @@ impl Conversation {
         harness.context().on(move |_: &SessionSaved| is_saved.store(false, Ordering::Relaxed))?;
         let agent = agent(&harness, &arguments, options).await?;
         let watch = TurnWatch::new(agent.agent())?;
-        Ok(Self { desk, signals, json, harness, agent, watch, unsaved, is_ending: false })
+        Ok(Self { desk, signals, json, harness, agent, watch, unsaved, signal: None })
     }
 
     /// Sends a prompt and waits until the agent is done with it. Ctrl-c ends it; a signal and a reader that is gone end it
@@ -99,8 +101,8 @@ impl Conversation {
                 return Ok(outcome);
             }
             () = interrupt() => "interrupted",
-            () = self.signals.end() => {
-                self.is_ending = true;
+            signal = self.signals.end() => {
+                self.signal = Some(signal);
                 "the program was told to end"
             }
             () = unread => "nobody reads the output",
@@ -130,14 +132,24 @@ impl Conversation {
             Some(json) => json.is_gone(),
             None => self.desk.terminal.is_gone(),
         };
-        self.is_ending || is_unread
+        self.signal.is_some() || is_unread
+    }
+
+    /// Notes the signal that ends the program.
+    pub(crate) fn ended_by(&mut self, signal: &'static str) {
+        self.signal = Some(signal);
+    }
+
+    /// Does what was typed for the program.
+    pub(crate) async fn command(&self, command: Command) {
+        command.run(&self.harness, &self.desk.terminal).await;
     }
 
     /// Ends everything, and says how to go on. Whether everything of the session is saved.
-    pub(crate) async fn end(self) -> anyhow::Result<bool> {
+    pub(crate) async fn end(mut self) -> anyhow::Result<bool> {
         let session = self.agent.agent().session().id().clone();
         self.agent.dispose().await;
-        self.harness.shutdown().await.context("the harness did not end quietly")?;
+        shut_down(self.harness, self.signal, &mut self.signals).await?;
         let is_saved = !self.unsaved.load(Ordering::Relaxed);
         if is_saved {
             let how = format!("session {session}; go on with `linn run --resume {session} \"<prompt>\"`");
@@ -179,6 +191,7 @@ fn builder(arguments: &ConversationArguments, desk: &Desk) -> anyhow::Result<(Ha
         .workspace(workspace)
         .sessions(sessions::folder(arguments.sessions.clone())?)
         .config(config)
+        .look_for_libraries()
         .plugin::<ReplayPlugin>(ReplayConfig { folder, record, ..ReplayConfig::default() })
         .plugin::<Ask>(desk.clone());
     Ok((builder, options))

@@ -9,7 +9,7 @@ use linn::services::secrets::SecretKeeper;
 
 use crate::cli::loaded::chosen_model;
 use crate::cli::sessions;
-use crate::cli::signals::{Signals, interrupt};
+use crate::cli::signals::{Signals, interrupt, shut_down};
 
 /// Serves one front end until its commands end, it reads no more, or a signal comes. `flags` are those of existing
 /// clients, and `--set` and its like.
@@ -38,6 +38,7 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
         .workspace(workspace)
         .sessions(folder)
         .config(config)
+        .look_for_libraries()
         .plugin::<SessionStorePlugin>(store)
         .build()
         .await?;
@@ -47,11 +48,14 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
         tracing::warn!("plugins are not reloaded by themselves: {error}");
     }
     let mut signals = Signals::new().context("signals cannot be listened to")?;
-    tokio::select! {
-        () = handle.ended() => {}
-        () = signals.end() => handle.stop(),
-        () = interrupt() => handle.stop(),
+    let signal = tokio::select! {
+        () = handle.ended() => None,
+        signal = signals.end() => Some(signal),
+        () = interrupt() => Some("SIGINT"),
+    };
+    if signal.is_some() {
+        handle.stop();
     }
     handle.ended().await;
-    harness.shutdown().await.context("the harness did not end quietly")
+    shut_down(harness, signal, &mut signals).await
 }

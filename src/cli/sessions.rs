@@ -25,6 +25,16 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
     std::env::home_dir().context("there is no home folder")
 }
 
+/// The folder for what can be made again. It may not be there.
+pub(crate) fn cache() -> anyhow::Result<PathBuf> {
+    let chosen = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
+    let cache = match chosen {
+        Some(cache) => cache,
+        None => home().context("set XDG_CACHE_HOME")?.join(".cache"),
+    };
+    Ok(cache.join("linn"))
+}
+
 /// The folder that sessions are kept in if no other is named. It may not be there.
 pub(crate) fn default_folder() -> anyhow::Result<PathBuf> {
     Ok(home().context("name one for sessions with --sessions")?.join(".local/share/linn/sessions"))

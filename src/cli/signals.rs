@@ -2,10 +2,13 @@
 
 use std::io;
 
+use anyhow::{Context as _, bail};
+use linn::Harness;
+
 /// Listens from when it is made.
 pub(crate) struct Signals {
     #[cfg(unix)]
-    ending: Vec<tokio::signal::unix::Signal>,
+    ending: Vec<(&'static str, tokio::signal::unix::Signal)>,
 }
 
 impl Signals {
@@ -15,8 +18,9 @@ impl Signals {
     #[cfg(unix)]
     pub(crate) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [SignalKind::terminate(), SignalKind::hangup()];
-        Ok(Self { ending: kinds.into_iter().map(signal).collect::<Result<_, _>>()? })
+        let kinds = [("SIGTERM", SignalKind::terminate()), ("SIGHUP", SignalKind::hangup())];
+        let ending = kinds.into_iter().map(|(name, kind)| signal(kind).map(|it| (name, it)));
+        Ok(Self { ending: ending.collect::<Result<_, _>>()? })
     }
 
     #[cfg(not(unix))]
@@ -24,15 +28,20 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Ready when somebody wants the program to end: SIGTERM, or the terminal is gone. Cancel safe.
-    pub(crate) async fn end(&mut self) {
+    /// Ready when somebody wants the program to end: SIGTERM, or the terminal is gone; the name of the signal. Cancel safe.
+    pub(crate) async fn end(&mut self) -> &'static str {
         #[cfg(unix)]
         {
-            let waiting = self.ending.iter_mut().map(|it| Box::pin(it.recv()));
-            futures_util::future::select_all(waiting).await;
+            let waiting = self.ending.iter_mut().map(|(name, it)| {
+                Box::pin(async move {
+                    it.recv().await;
+                    *name
+                })
+            });
+            futures_util::future::select_all(waiting).await.0
         }
         #[cfg(not(unix))]
-        std::future::pending::<()>().await;
+        std::future::pending().await
     }
 }
 
@@ -41,5 +50,23 @@ pub(crate) async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         // Without a handler there is nothing to wait for.
         std::future::pending::<()>().await;
+    }
+}
+
+/// Ends a harness and waits until it is quiet; `signal` is what ends the program, if it was one. A signal meanwhile ends the
+/// waiting.
+///
+/// # Errors
+///
+/// Something would not end, or nobody waited for it.
+pub(crate) async fn shut_down(
+    harness: Harness,
+    signal: Option<&'static str>,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
+    tokio::select! {
+        done = harness.shutdown_by(signal) => done.context("the harness did not end quietly"),
+        again = signals.end() => bail!("{again} came while the harness ended; what ran was left"),
+        () = interrupt() => bail!("ctrl-c came while the harness ended; what ran was left"),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use linn::bus::{BusError, Context};
-use linn::services::events::{AgentError, ApprovalRequest, SessionEvent, SessionUnsaved};
+use linn::services::events::{AgentError, ApprovalRequest, HmrReload, SessionEvent, SessionUnsaved};
 use linn::services::ids::CallId;
 use linn::services::model::{MessageSource, StreamChunk, text_of};
 use linn::services::session::{Fact, RewindCause, TurnEndReason};
@@ -66,6 +66,7 @@ impl Terminal {
     pub(crate) fn follow(self: &Arc<Self>, ctx: &Context) -> Result<(), BusError> {
         ctx.on_with(self, Self::unsaved)?;
         ctx.on_with(self, Self::failed)?;
+        ctx.on_with(self, Self::reloaded)?;
         ctx.on_with(self, Self::record).map(drop)
     }
 
@@ -123,6 +124,12 @@ impl Terminal {
     fn unsaved(&self, event: &SessionUnsaved) {
         let text = format!("✗ the session is not saved ({} records): {}", event.n_records, event.why);
         self.write(|out| out.line(&[(RED, &text)]));
+    }
+
+    fn reloaded(&self, event: &HmrReload) {
+        for plugin in event.plugins.keys() {
+            self.explain(&format!("↻ plugin `{plugin}` was reloaded"));
+        }
     }
 
     fn failed(&self, event: &AgentError) {

@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("linn-bridge", &["linn-bus", "linn-services"]),
     ("linn-loader", &["linn-bus", "linn-services", "linn-config"]),
     ("linn-sdk", &["linn-bus", "linn-services"]),
+    ("linn-sources", &[]),
 ];
 
 /// What every crate `linn-plugin-*` may depend on.

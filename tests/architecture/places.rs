@@ -41,6 +41,7 @@ pub(crate) const DOCUMENTED_CRATES: &[&str] = &[
     "linn-process",
     "linn-sdk",
     "linn-services",
+    "linn-sources",
 ];
 
 /// Modules that implement a seam to the operating system, time or chance, or need a barrier of the system.
@@ -55,12 +56,14 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "bus/src/frames",
     "bus/src/seams",
     "config/src/system",
+    "loader/sources/build",
     "loader/src/library/pages",
     "loader/src/system",
     "protocol-bridge/src/system",
     "services/http/src/network",
     "services/process/src",
     "src/cli/demo",
+    "src/cli/plugins/manage",
     "src/cli/run",
     "src/cli/sessions",
     "src/cli/signals",

@@ -4,6 +4,7 @@
 mod chat;
 mod config;
 mod demo;
+mod first_plugin;
 mod plugins;
 mod run;
 mod secrets;
