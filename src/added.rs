@@ -1,7 +1,7 @@
 //! What the configuration adds to the plugins of the program.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::{BusError, Root};
 use linn_config::{Config, EntryChange, Layer, Origin, Problem, UserFile, keys};
@@ -101,7 +101,18 @@ pub(crate) async fn watch(loader: &Loader, live: &LiveConfig) -> Result<(), BusE
         let files = of_user.into_iter().chain([linn_config::workspace_file(config.workspace())]);
         (sources, files.collect())
     };
-    let tree = move || Config::load(sources.clone(), &built_in_entries()).tree().added();
+    let texts = |config: &Config| config.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let (fiber, known) = (loader.fiber().clone(), Mutex::new(texts(&live.lock())));
+    let tree = move || {
+        let config = Config::load(sources.clone(), &built_in_entries());
+        let now = texts(&config);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ctx) = fiber.context() {
+            now.iter().filter(|it| !known.contains(it)).for_each(|it| ctx.logger().warn(format_args!("config: {it}")));
+        }
+        *known = now;
+        config.tree().added()
+    };
     loader.watch(Watching::new(files, tree)).await
 }
 
@@ -145,13 +156,12 @@ mod tests {
         loader.entry("q").await.unwrap().dispose().await.unwrap();
         let kept = || files.read(Path::new("/u/ada/.config/linn/linn.toml")).unwrap();
         // The write is a task of the root.
-        tokio::time::timeout(std::time::Duration::from_secs(60), async {
+        let written = async {
             while kept() == FILE {
                 tokio::task::yield_now().await;
             }
-        })
-        .await
-        .unwrap();
+        };
+        root.within(std::time::Duration::from_secs(60), written).await.unwrap();
         assert_eq!(kept(), format!("{FILE}disabled = true\n"));
         root.fiber().dispose().await.unwrap();
     }

@@ -109,7 +109,7 @@ impl Loader {
         if changed.iter().any(|it| watching.config.contains(it)) {
             let read = watching.tree.clone();
             match system::off_thread(move || read()).await {
-                Ok(tree) => drop(self.apply(&tree).await),
+                Ok(tree) => self.apply_and_tell(&tree).await,
                 Err(error) => tracing::error!("the config was not read again: {error}"),
             }
         }
@@ -127,6 +127,17 @@ impl Loader {
                 }
             } else if watching.others.contains(path) {
                 self.0.ctx.emit(&HmrChange { path: path.clone() });
+            }
+        }
+    }
+
+    /// Applies a tree, and tells what is wrong with it that was not wrong before.
+    async fn apply_and_tell(&self, tree: &Tree) {
+        let known: Vec<_> = self.problems().await.iter().map(ToString::to_string).collect();
+        for problem in self.apply(tree).await.problems {
+            let text = problem.to_string();
+            if !known.contains(&text) {
+                tracing::warn!(entry = problem.entry, code = problem.fault.code(), "{text}");
             }
         }
     }

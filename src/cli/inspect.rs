@@ -1,10 +1,9 @@
 //! `linn inspect`: everything that is on the bus of a harness.
 
+use anyhow::Context as _;
 use linn::Harness;
 use linn::bus::{EffectInfo, FiberInfo, Inspection};
 use serde_json::{Value, json};
-
-use anyhow::Context as _;
 
 use crate::cli::InspectArguments;
 use crate::cli::terminal::Terminal;
@@ -54,7 +53,7 @@ pub(crate) fn show(seen: &Inspection, terminal: &Terminal) {
     }
     terminal.say("scopes");
     for scope in scopes(seen) {
-        let owner = owner(seen, scope).map_or("", |it| &it.name);
+        let owner = owner(seen, scope).map_or("", |it| &*it.name);
         terminal.plain(&format!("  {} {}  of {owner}", scope.name, scope.id));
     }
 }

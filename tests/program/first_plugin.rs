@@ -30,12 +30,14 @@ impl Far {
 
     /// The program in the folder `work`. What it builds is kept between runs of the tests, as with a user.
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.environment(Command::new(&self.program));
+        let mut command = self.program(&self.program);
         command.args(arguments);
         command
     }
 
-    fn environment(&self, mut command: Command) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "the program is what is tested")]
+    fn program(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         let home = std::env::home_dir().unwrap();
         let of_rust = |name: &str, folder: &str| std::env::var_os(name).unwrap_or_else(|| home.join(folder).into());
         command.env_clear().current_dir(self.stage.path("work")).stdin(Stdio::null());
@@ -78,6 +80,7 @@ impl Chat {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
+        #[expect(clippy::disallowed_methods, reason = "it ends with the output of the child")]
         std::thread::spawn(move || {
             for line in out.lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -245,7 +248,7 @@ fn a_plugin_is_made_built_checked_trusted_and_loaded_far_from_the_sources() {
     assert_eq!(std::fs::read_to_string(&manifest).unwrap(), text);
 
     // The test that the crate came with passes.
-    let mut test = far.environment(Command::new("cargo"));
+    let mut test = far.program(Path::new("cargo"));
     test.current_dir(far.stage.path("work/second")).args(["test", "--quiet"]);
     test.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/linn/target"));
     let tested = test.output().unwrap();

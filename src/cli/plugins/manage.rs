@@ -132,7 +132,8 @@ pub(crate) async fn enable(
     } else if ids.is_empty() {
         with_scripts(settings, async |admin| {
             known(&admin, name)?;
-            Ok(if is_enabled { admin.enable(name).await } else { admin.disable(name).await }?)
+            let done = if is_enabled { admin.enable(name).await } else { admin.disable(name).await };
+            Ok(done?)
         })
         .await?;
         terminal.say(&format!("{name} is {}", if is_enabled { "enabled" } else { "disabled" }));
