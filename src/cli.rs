@@ -182,14 +182,14 @@ enum PluginCommand {
         #[command(flatten)]
         settings: SettingsArguments,
     },
-    /// Have a plugin run, from now on and in sessions that run.
+    /// Have a plugin run: one that was added at once, also in sessions that run; one of the program from the next start on.
     Enable {
         /// Its name, or the id of an entry.
         name: String,
         #[command(flatten)]
         settings: SettingsArguments,
     },
-    /// Have a plugin not run, from now on and in sessions that run.
+    /// Have a plugin not run: one that was added at once, also in sessions that run; one of the program from the next start on.
     Disable {
         /// Its name, or the id of an entry.
         name: String,
