@@ -9,8 +9,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use toml_edit::{Array, DocumentMut, Item};
-
 /// The crates of the pack, in their folders here and there.
 const CRATES: &[&str] =
     &["bus", "bus/fingerprint", "bus/macros", "bus/test", "loader/sdk", "services", "services/test"];
@@ -27,11 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         watch(&top.join(file))?;
     }
     let manifest = top.join("Cargo.toml");
-    texts.insert("Cargo.toml".to_owned(), workspace(&text_of(&manifest)?)?);
+    texts.insert("Cargo.toml".to_owned(), workspace(&text_of(&manifest)?));
     watch(&manifest)?;
     for krate in CRATES {
         let folder = top.join(krate);
-        texts.insert(format!("{krate}/Cargo.toml"), member(&text_of(&folder.join("Cargo.toml"))?)?);
+        texts.insert(format!("{krate}/Cargo.toml"), member(&text_of(&folder.join("Cargo.toml"))?));
         watch(&folder.join("Cargo.toml"))?;
         let script = folder.join("build.rs");
         if script.is_file() {
@@ -75,29 +73,50 @@ fn collect(folder: &Path, name: &str, texts: &mut BTreeMap<String, String>) -> i
 }
 
 /// The manifest of the workspace that has the packed crates and no others.
-fn workspace(text: &str) -> Result<String, Box<dyn Error>> {
-    let mut file: DocumentMut = text.parse()?;
-    let others: Vec<_> = file.iter().map(|(it, _)| it.to_owned()).filter(|it| it != "workspace").collect();
-    for other in others {
-        file.remove(&other);
+fn workspace(text: &str) -> String {
+    let members = format!("members = {CRATES:?}\n");
+    let mut kept = String::new();
+    for (header, lines) in sections(text).into_iter().filter(|(header, _)| header.starts_with("[workspace")) {
+        kept += &format!("{header}\n");
+        let mut is_members = false;
+        for line in lines {
+            if line.starts_with("members = [") {
+                is_members = true;
+                kept += &members;
+            } else if is_members {
+                is_members = !line.starts_with(']');
+            } else if !line.starts_with("exclude") && !is_of_another(line) {
+                kept += &format!("{line}\n");
+            }
+        }
     }
-    let workspace = file["workspace"].as_table_mut().ok_or("there is no workspace")?;
-    workspace.remove("exclude");
-    workspace.insert("members", Item::Value(CRATES.iter().copied().collect::<Array>().into()));
-    let dependencies = workspace["dependencies"].as_table_mut().ok_or("the workspace has no dependencies")?;
-    dependencies.retain(|_, it| {
-        let folder = it.get("path").and_then(Item::as_str);
-        folder.is_none_or(|folder| CRATES.contains(&folder))
-    });
-    file.set_trailing("");
-    Ok(file.to_string())
+    kept
+}
+
+/// Whether a line is a dependency on a crate of this repository that is not packed.
+fn is_of_another(line: &str) -> bool {
+    let folder = line.split_once("path = \"").and_then(|(_, rest)| rest.split('"').next());
+    folder.is_some_and(|it| !CRATES.contains(&it))
 }
 
 /// The manifest of a packed crate: what its tests and benchmarks want is not there.
-fn member(text: &str) -> Result<String, Box<dyn Error>> {
-    let mut file: DocumentMut = text.parse()?;
-    for part in ["dev-dependencies", "bench", "example", "test"] {
-        file.remove(part);
+fn member(text: &str) -> String {
+    let is_left_out = |header: &str| {
+        header.contains("dev-dependencies") || ["[[bench]]", "[[example]]", "[[test]]"].contains(&header)
+    };
+    let kept = sections(text).into_iter().filter(|(header, _)| !is_left_out(header));
+    kept.flat_map(|(header, lines)| std::iter::once(header).chain(lines)).map(|it| format!("{it}\n")).collect()
+}
+
+/// The sections of a manifest of this repository: header and lines. What stands before the first is left out.
+fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            sections.push((line, Vec::new()));
+        } else if let Some((_, lines)) = sections.last_mut() {
+            lines.push(line);
+        }
     }
-    Ok(file.to_string())
+    sections
 }
