@@ -12,7 +12,7 @@ use crate::cli::turn::Outcome;
 pub(crate) async fn chat(arguments: ChatArguments) -> anyhow::Result<Outcome> {
     let mut conversation = Conversation::begin(arguments.conversation, None).await?;
     if std::io::stdin().is_terminal() {
-        let how = "Type a prompt; an empty line or ctrl-d ends the conversation. /plugins and /inspect show what runs.";
+        let how = "Type a prompt; an empty line or ctrl-d ends the conversation. /help lists the commands.";
         conversation.desk.terminal.explain(how);
     }
     let outcome = talk(&mut conversation).await;
@@ -27,6 +27,7 @@ async fn talk(conversation: &mut Conversation) -> anyhow::Result<Outcome> {
             conversation.command(command).await;
             continue;
         }
+        let Some(prompt) = conversation.command_of_plugin(prompt).await else { continue };
         outcome = conversation.turn(&prompt).await?;
         if conversation.is_over() {
             break;

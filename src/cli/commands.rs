@@ -3,6 +3,8 @@
 use anyhow::bail;
 use linn::Harness;
 use linn::loader::{ListingSource, Reloaded};
+use linn::services::agent::Agent;
+use linn::services::commands::{CommandCall, CommandOutput, Commands};
 use linn::services::plugin_admin::PluginAdmin;
 
 use crate::cli::terminal::Terminal;
@@ -11,6 +13,8 @@ use crate::cli::{inspect, plugins};
 /// A command of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    /// `/help`: the commands there are.
+    Help,
     /// `/inspect`: what is on the bus.
     Inspect,
     /// `/plugins`: what there is.
@@ -24,6 +28,7 @@ impl Command {
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split_whitespace().collect();
         match words.as_slice() {
+            ["/help"] => Some(Self::Help),
             ["/inspect"] => Some(Self::Inspect),
             ["/plugins"] => Some(Self::Plugins),
             ["/plugins", "reload"] => Some(Self::Reload(None)),
@@ -35,6 +40,7 @@ impl Command {
     /// Does it. What goes wrong is told, and the conversation goes on.
     pub(crate) async fn run(self, harness: &Harness, terminal: &Terminal) {
         let done = match self {
+            Self::Help => help(harness, terminal),
             Self::Inspect => {
                 inspect::show(&harness.context().inspect(), terminal);
                 Ok(())
@@ -46,6 +52,44 @@ impl Command {
             terminal.warn(&format!("✗ {error:#}"));
         }
     }
+}
+
+/// What is typed, and what it does.
+const OWN: &[(&str, &str)] = &[
+    ("/help", "shows this list"),
+    ("/inspect", "shows what is on the bus"),
+    ("/plugins", "lists plugins"),
+    ("/plugins reload [name]", "looks again at libraries and scripts"),
+];
+
+fn help(harness: &Harness, terminal: &Terminal) -> anyhow::Result<()> {
+    OWN.iter().for_each(|(name, what)| terminal.explain(&format!("{name}: {what}")));
+    if let Some(commands) = harness.context().get::<dyn Commands>() {
+        for command in commands.list()? {
+            terminal.explain(&format!("/{}: {} ({})", command.name, command.description, command.plugin));
+        }
+    }
+    Ok(())
+}
+
+/// Runs the command of a plugin, if the line is one: what it shows is shown, and what it asks the model is returned. What is
+/// no command is a prompt.
+pub(crate) async fn of_plugin(line: String, agent: &Agent, harness: &Harness, terminal: &Terminal) -> Option<String> {
+    let Some(commands) = harness.context().get::<dyn Commands>() else { return Some(line) };
+    let Some((name, arguments)) = line.strip_prefix('/').map(|it| it.split_once(' ').unwrap_or((it, ""))) else {
+        return Some(line);
+    };
+    if !commands.list().is_ok_and(|all| all.iter().any(|it| it.name == name)) {
+        return Some(line);
+    }
+    let call = CommandCall { agent: Some(agent.clone()), arguments: arguments.trim().to_owned() };
+    match commands.run(name, call).await {
+        Ok(CommandOutput::Prompt(prompt)) => return Some(prompt),
+        Ok(CommandOutput::Text(text)) => terminal.plain(&text),
+        Ok(_) => {}
+        Err(error) => terminal.warn(&format!("✗ {error}")),
+    }
+    None
 }
 
 async fn reload(name: Option<&str>, harness: &Harness, terminal: &Terminal) -> anyhow::Result<()> {

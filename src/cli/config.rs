@@ -1,5 +1,6 @@
 //! `linn config`: what is set, and by whom.
 
+use anyhow::bail;
 use linn::config::{Config, Listed};
 use serde_json::{Value, json};
 
@@ -7,6 +8,10 @@ use crate::cli::ConfigArguments;
 use crate::cli::terminal::Terminal;
 
 /// Lists the effective values with who set them. Whether anything is wrong with the configuration.
+///
+/// # Errors
+///
+/// There is no key of the name that was asked for.
 pub(crate) fn config(arguments: &ConfigArguments, terminal: &Terminal) -> anyhow::Result<bool> {
     let config = arguments.settings.load()?;
     let wanted = |it: &Listed| match &arguments.key {
@@ -14,6 +19,9 @@ pub(crate) fn config(arguments: &ConfigArguments, terminal: &Terminal) -> anyhow
         None => arguments.all || !it.origin.to_string().starts_with("built-in"),
     };
     let listed: Vec<_> = config.listing().into_iter().filter(wanted).collect();
+    if let (true, Some(key)) = (listed.is_empty(), &arguments.key) {
+        bail!("there is no key `{key}`; `linn config --all` lists all of them");
+    }
     if arguments.json {
         terminal.plain(&format!("{:#}", as_json(&config, &listed)));
     } else {
@@ -24,10 +32,7 @@ pub(crate) fn config(arguments: &ConfigArguments, terminal: &Terminal) -> anyhow
 
 fn show(config: &Config, listed: &[Listed], arguments: &ConfigArguments, terminal: &Terminal) {
     if listed.is_empty() {
-        terminal.explain(&match &arguments.key {
-            Some(key) => format!("there is no key `{key}`; `linn config --all` lists all of them"),
-            None => "everything is as built in; `linn config --all` lists it".to_owned(),
-        });
+        terminal.explain("everything is as built in; `linn config --all` lists it");
     }
     for it in listed {
         terminal.say(&format!("{} = {}", it.key.name, effective(config, it)));

@@ -31,6 +31,9 @@ pub(crate) struct SettingsArguments {
     /// Set a key of the configuration, such as `shell.timeout_secs=60`; `linn config` lists them.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Run the scripts of plugins in the workspace without a word from you.
+    #[arg(long)]
+    trust_project_plugins: bool,
     /// Read this file in place of those of existing clients.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -79,6 +82,9 @@ impl SettingsArguments {
         }
         if let Some(mode) = self.approve {
             pass("--set", format!("approval={}", mode.name()));
+        }
+        if self.trust_project_plugins {
+            pass("--set", "script_plugins.trust_project=true".to_owned());
         }
         for pair in &self.set {
             pass("--set", pair.clone());
@@ -148,7 +154,8 @@ impl SettingsArguments {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             bail!("no provider `{name}` is set up; there are: {known} (docs/endpoints.md)");
         }
-        let is_qualified = model.starts_with("replay:") || model.strip_prefix(name).is_some_and(|it| it.starts_with(':'));
+        let is_qualified =
+            model.starts_with("replay:") || model.strip_prefix(name).is_some_and(|it| it.starts_with(':'));
         Ok(if is_qualified { model } else { format!("{name}:{model}") })
     }
 }

@@ -20,7 +20,7 @@ use crate::cli::loaded::{chosen_model, refuse_what_protects_less, warn_of_proble
 use crate::cli::signals::{Signals, interrupt, shut_down};
 use crate::cli::terminal::Terminal;
 use crate::cli::turn::{Outcome, TurnWatch};
-use crate::cli::{ConversationArguments, RunArguments, sessions};
+use crate::cli::{ConversationArguments, RunArguments, commands, sessions};
 
 /// Runs one prompt and says how it went.
 pub(crate) async fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
@@ -143,6 +143,11 @@ impl Conversation {
     /// Does what was typed for the program.
     pub(crate) async fn command(&self, command: Command) {
         command.run(&self.harness, &self.desk.terminal).await;
+    }
+
+    /// Does what was typed for a plugin; what is then asked of the model, if anything.
+    pub(crate) async fn command_of_plugin(&self, line: String) -> Option<String> {
+        commands::of_plugin(line, self.agent.agent(), &self.harness, &self.desk.terminal).await
     }
 
     /// Ends everything, and says how to go on. Whether everything of the session is saved.

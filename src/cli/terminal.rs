@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use linn::bus::{BusError, Context};
-use linn::services::events::{AgentError, ApprovalRequest, HmrReload, SessionEvent, SessionUnsaved};
+use linn::services::events::{
+    AgentError, ApprovalRequest, HmrReload, PluginNotice, PluginNoticeLevel, PluginStatus, SessionEvent, SessionUnsaved,
+};
 use linn::services::ids::CallId;
+use linn::services::interaction::{Question, QuestionKind};
 use linn::services::model::{MessageSource, StreamChunk, text_of};
 use linn::services::session::{Fact, RewindCause, TurnEndReason};
 use serde_json::Value;
@@ -67,6 +70,8 @@ impl Terminal {
         ctx.on_with(self, Self::unsaved)?;
         ctx.on_with(self, Self::failed)?;
         ctx.on_with(self, Self::reloaded)?;
+        ctx.on_with(self, Self::noticed)?;
+        ctx.on_with(self, Self::status)?;
         ctx.on_with(self, Self::record).map(drop)
     }
 
@@ -120,6 +125,23 @@ impl Terminal {
         });
     }
 
+    /// Shows a question of the model.
+    pub(crate) fn questioned(&self, question: &Question) {
+        self.write(|out| {
+            out.line(&[(YELLOW, "? "), (BOLD, &question.prompt)])?;
+            for (number, option) in (1..).zip(&question.options) {
+                out.line(&[(YELLOW, &format!("  {number} ")), (Style::new(), option)])?;
+            }
+            let how = match (question.kind, question.allow_custom == Some(false)) {
+                (QuestionKind::Select, true) => "the number of one of them",
+                (QuestionKind::Select, false) => "the number of one of them, or another answer",
+                (QuestionKind::Text, _) => "an answer",
+            };
+            let skip = if question.required == Some(true) { "" } else { "; an empty line skips it" };
+            out.line(&[(DIM, &format!("  {how}{skip}:"))])
+        });
+    }
+
     /// Records that are in memory alone.
     fn unsaved(&self, event: &SessionUnsaved) {
         let text = format!("✗ the session is not saved ({} records): {}", event.n_records, event.why);
@@ -129,6 +151,17 @@ impl Terminal {
     fn reloaded(&self, event: &HmrReload) {
         for plugin in event.plugins.keys() {
             self.explain(&format!("↻ plugin `{plugin}` was reloaded"));
+        }
+    }
+
+    fn noticed(&self, event: &PluginNotice) {
+        let style = if event.level == PluginNoticeLevel::Info { DIM } else { YELLOW };
+        self.write(|out| event.message.lines().try_for_each(|line| out.line(&[(style, line)])));
+    }
+
+    fn status(&self, event: &PluginStatus) {
+        if !event.text.is_empty() {
+            self.explain(&format!("[{}] {}", event.plugin, event.text));
         }
     }
 

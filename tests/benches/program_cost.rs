@@ -241,7 +241,7 @@ fn turns(server: &ModelServer) {
     row("resident after a turn of 200 chunks, MiB", "-", &format!("{:.1}", linn.resident()), "13");
 
     for (what, rest) in [("rested", REST), ("back to back", Duration::ZERO)] {
-        let mut times = |program: &mut Running| {
+        let times = |program: &mut Running| {
             let timed = |_| {
                 std::thread::sleep(rest);
                 program.asked(&send, "done")

@@ -73,3 +73,37 @@ fn r109_a_prompt_that_no_request_has_room_for_does_not_stand_in_the_way_of_the_n
     let log = files.find(|it| it.extension().is_some_and(|it| it == "events")).unwrap();
     assert!(std::fs::read_to_string(log).unwrap().contains(&too_long[..100_000]));
 }
+
+#[test]
+#[cfg(unix)]
+fn commands_of_plugins_are_called_by_name_and_what_plugins_tell_is_shown() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let stage = Stage::new();
+    let folder = "home/.catalyst-code/plugins/greet";
+    let manifest = serde_json::json!({
+        "name": "greet", "version": "1.0.0",
+        "commands": [
+            { "name": "greet", "description": "Greets somebody.", "script": "greet.sh" },
+            { "name": "ask-kindly", "description": "Asks the model.", "prompt_file": "ask.md" },
+        ],
+    });
+    stage.write(&format!("{folder}/plugin.json"), &manifest.to_string());
+    stage.write(&format!("{folder}/ask.md"), "Kindly: {{args}}");
+    let script = "#!/bin/sh\ncat >/dev/null\necho '{\"ok\": true, \"output\": \"Hello from a script.\", \"notify\": \"greeted\"}'\n";
+    stage.write(&format!("{folder}/greet.sh"), script);
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(stage.path(&format!("{folder}/greet.sh")), executable).unwrap();
+
+    let model = stage.recording("r", &[says("The model answers.")]);
+    let (work, sessions) = (stage.path("work"), stage.path("sessions"));
+    let (work, sessions) = (work.to_str().unwrap(), sessions.to_str().unwrap());
+    let arguments = ["chat", "--model", &model, "--workspace", work, "--sessions", sessions];
+    let output = stage.linn_with(&arguments, "/help\n/greet Bob\n/ask-kindly please\n");
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{shown}{}", stderr(&output));
+    assert!(shown.contains("/greet: Greets somebody. (greet)") && shown.contains("/plugins: "), "{shown}");
+    assert!(shown.contains("Hello from a script.") && shown.contains("[greet] greeted"), "{shown}");
+    // The prompt of a command is a turn; what a script shows is none, so the one answer of the recording is enough.
+    assert!(shown.contains("Kindly: please") && shown.contains("The model answers."), "{shown}");
+}

@@ -33,8 +33,9 @@ fn one_key_says_what_it_wins_over_and_json_says_the_same() {
     let keys: Vec<_> = shown["keys"].as_array().unwrap().iter().map(|it| it["key"].as_str().unwrap()).collect();
     assert!(keys.contains(&"shell.timeout_secs") && keys.contains(&"shell.deny"), "{keys:?}");
     assert_eq!(shown["problems"], json!([]));
-    let shown = stdout(&stage.linn(&["config", "no.such"]));
-    assert!(shown.contains("there is no key `no.such`"), "{shown}");
+    let output = stage.linn(&["config", "no.such"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stderr(&output).contains("there is no key `no.such`"), "{}", stderr(&output));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
+use linn_model_server::{ModelServer, Wire};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, calls, says, stderr, stdout};
@@ -266,4 +267,29 @@ fn an_empty_prompt_is_refused() {
     let stage = Stage::new();
     let model = stage.recording("r", &[says("Not asked.")]);
     assert_eq!(stage.run("  ", &model, &[]).status.code(), Some(1));
+}
+
+#[test]
+fn an_endpoint_that_the_command_line_names_is_the_only_one_that_is_asked() {
+    let stage = Stage::new();
+    let elsewhere = ModelServer::start([]).unwrap();
+    elsewhere.otherwise(Wire::OpenAi.text(&["I should not have been asked."]));
+    let base_url = elsewhere.base_url();
+    let spec = format!("[[providers]]\nname = 'other'\nbase_url = '{base_url}'\napi_key_env = ''\n");
+    stage.write("home/.config/linn/linn.toml", &spec);
+    // A port on which nobody listens.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = stage.run("a secret", "mock-model", &["--base-url", &format!("http://{nobody}/v1")]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let output = stage.run("a secret", "mock-model", &["--base-url", "localhost:8080/v1"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(stderr(&output).contains("http://"), "{}", stderr(&output));
+    let output = stage.run("a secret", "mock-model", &["--provider", "nope"]);
+    assert_ne!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stderr(&output).contains("no provider `nope`") && stderr(&output).contains("other"), "{}", stderr(&output));
+    assert_eq!(elsewhere.requests().len(), 0, "what is meant for one endpoint goes to no other");
+
+    let output = stage.run("hello", "mock-model", &["--provider", "other"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(elsewhere.requests().len(), 1);
 }
