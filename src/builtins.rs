@@ -7,7 +7,7 @@ use linn_plugin_approval::ApprovalGatePlugin;
 use linn_plugin_bulk::{BulkConfig, BulkPlugin};
 use linn_plugin_compaction::CompactionPlugin;
 use linn_plugin_diagnostics::DiagnosticsPlugin;
-use linn_plugin_files::{FilesConfig, FilesPlugin};
+use linn_plugin_files::{Confinement, FilesConfig, FilesPlugin};
 use linn_plugin_git::{GitConfig, GitPlugin};
 use linn_plugin_insight::InsightPlugin;
 use linn_plugin_interaction::InteractionToolsPlugin;
@@ -66,7 +66,7 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
     mounts.put::<ToolTimeoutPlugin>(());
     mounts.put::<AgentLoopPlugin>(LoopConfig::default());
     mounts.put::<CompactionPlugin>(said(setup, configured::compaction));
-    mounts.put::<InsightPlugin>(());
+    mounts.put::<InsightPlugin>(said(setup, configured::insight));
     mounts.put::<InteractionToolsPlugin>(());
     mounts.put::<WebPlugin>(said(setup, configured::web));
     mounts.put::<BulkPlugin>(BulkConfig::default());
@@ -77,7 +77,8 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
     }
     mounts.put::<TodoPlugin>(());
     if let Some(workspace) = &setup.workspace {
-        let confinement = said(setup, configured::confinement);
+        // Who lets everything run without a question gets no other fence either.
+        let confinement = if setup.config.is_some() { Confinement::ByApproval } else { Confinement::Workspace };
         mounts.put::<FilesPlugin>(FilesConfig { confinement, ..FilesConfig::new(workspace) });
         mounts.put::<ShellPlugin>(ShellConfig { workspace: Some(workspace.clone()), ..said(setup, configured::shell) });
         mounts.put::<GitPlugin>(GitConfig::default());

@@ -4,7 +4,7 @@ use linn_config::{Approval, Config, ExposeSecret as _, ProviderKey, SecretString
 use linn_plugin_approval::ApprovalGateConfig;
 use linn_plugin_compaction::CompactionConfig;
 use linn_plugin_diagnostics::DiagnosticsConfig;
-use linn_plugin_files::Confinement;
+use linn_plugin_insight::InsightConfig;
 use linn_plugin_providers::{DefaultProvider, ProvidersConfig};
 use linn_plugin_script_plugins::ScriptPluginsConfig;
 use linn_plugin_shell::{BashConfig, ShellConfig};
@@ -42,14 +42,6 @@ pub(crate) fn approval(config: &Config) -> ApprovalGateConfig {
         allow: config.get(&keys::PERMISSIONS_ALLOW),
         deny: config.get(&keys::PERMISSIONS_DENY),
         ask: config.get(&keys::PERMISSIONS_ASK),
-    }
-}
-
-/// How far the paths of tools may lead. Who lets everything run without a question gets no other fence either.
-pub(crate) fn confinement(config: &Config) -> Confinement {
-    match config.get(&keys::APPROVAL) {
-        Approval::Never => Confinement::None,
-        Approval::Destructive | Approval::Always => Confinement::Workspace,
     }
 }
 
@@ -94,6 +86,11 @@ pub(crate) fn script_plugins(config: &Config) -> ScriptPluginsConfig {
         trust_project: Some(config.get(&keys::SCRIPT_PLUGINS_TRUST_PROJECT)),
         ..ScriptPluginsConfig::default()
     }
+}
+
+/// What sessions may cost.
+pub(crate) fn insight(config: &Config) -> InsightConfig {
+    InsightConfig { max_session_tokens: config.get(&keys::SESSION_MAX_TOKENS) }
 }
 
 /// How pages are fetched.

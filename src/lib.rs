@@ -38,6 +38,7 @@ pub mod plugins {
     pub use linn_plugin_compaction as compaction;
     pub use linn_plugin_diagnostics as diagnostics;
     pub use linn_plugin_files as files;
+    pub use linn_plugin_finish as finish;
     pub use linn_plugin_git as git;
     pub use linn_plugin_insight as insight;
     pub use linn_plugin_interaction as interaction;

@@ -10,7 +10,7 @@ use linn_config::{
 use linn_services::events::SettingsChanged;
 use linn_services::providers::ProviderSpec;
 use linn_services::secrets::secrets_of;
-use linn_services::settings::{ProviderChange, Settings, SettingsError};
+use linn_services::settings::{ProviderChange, ProviderMemory, Settings, SettingsError};
 use serde_json::Value;
 
 /// The configuration while the program runs: what was read, and what commands changed since.
@@ -43,7 +43,7 @@ impl Plugin for SettingsPlugin {
     }
 
     async fn start(ctx: &Context, live: Arc<LiveConfig>, (): ()) -> Result<(), Fault> {
-        ctx.provide::<dyn Settings>(Arc::new(FromConfig { ctx: ctx.clone(), live }))?;
+        ctx.provide::<dyn Settings>(Arc::new(FromConfig { ctx: ctx.clone(), live, memory: Mutex::default() }))?;
         Ok(())
     }
 }
@@ -51,6 +51,7 @@ impl Plugin for SettingsPlugin {
 struct FromConfig {
     ctx: Context,
     live: Arc<LiveConfig>,
+    memory: Mutex<ProviderMemory>,
 }
 
 /// The name of a setting in Linn, by that name or by the one that existing clients have for it.
@@ -70,6 +71,10 @@ fn refused(problem: Problem) -> SettingsError {
 }
 
 impl FromConfig {
+    fn memory(&self) -> MutexGuard<'_, ProviderMemory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes to a file of existing clients, on a thread that may wait.
     #[expect(clippy::disallowed_methods, reason = "files are written where a thread may wait")]
     async fn write(
@@ -126,6 +131,15 @@ impl Settings for FromConfig {
         for name in remove {
             config.remove_provider(&name);
         }
+        Ok(())
+    }
+
+    fn provider_memory(&self) -> Result<ProviderMemory, ServiceError> {
+        Ok(self.memory().clone())
+    }
+
+    fn remember_providers(&self, memory: ProviderMemory) -> Result<(), ServiceError> {
+        *self.memory() = memory;
         Ok(())
     }
 

@@ -47,6 +47,13 @@ impl Desk {
         open.n_asked
     }
 
+    /// Takes up questions whose answer goes to `answer`; their id.
+    pub(crate) fn open_ask(&self, answer: oneshot::Sender<Answers>) -> String {
+        let id = format!("ask-{}", self.number());
+        self.open().asks.insert(id.clone(), answer);
+        id
+    }
+
     /// Takes all questions back: nobody wants their answers any more.
     pub(crate) fn clear(&self) {
         let mut open = self.open();
@@ -77,9 +84,15 @@ impl Desk {
 }
 
 /// Takes a question off when nobody waits for its answer any more.
-struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     desk: &'a Desk,
     id: String,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(desk: &'a Desk, id: &str) -> Self {
+        Self { desk, id: id.to_owned() }
+    }
 }
 
 impl Drop for Asked<'_> {
@@ -143,7 +156,7 @@ impl Bridge {
         let id = format!("apv-{}-{call_id}", self.desk.number());
         let (answer, answered) = oneshot::channel();
         self.desk.open().approvals.insert(id.clone(), (Arc::new(request.clone()), answer));
-        let _asked = Asked { desk: &self.desk, id: id.clone() };
+        let _asked = Asked::new(&self.desk, &id);
         let risk = match request.class {
             Some(ToolClass::ReadOnly) => "readonly",
             _ => "destructive",
@@ -189,10 +202,9 @@ impl Bridge {
         }
         let questions = &event.questions;
         let Some(asker) = self.asker(questions.agent.as_ref()) else { return Ok(Answers::Unavailable) };
-        let id = format!("ask-{}", self.desk.number());
         let (answer, answered) = oneshot::channel();
-        self.desk.open().asks.insert(id.clone(), answer);
-        let _asked = Asked { desk: &self.desk, id: id.clone() };
+        let id = self.desk.open_ask(answer);
+        let _asked = Asked::new(&self.desk, &id);
         let shown: Vec<Value> = questions.questions.iter().map(shown_question).collect();
         self.sink.emit(asker.origin(), &events::AskRequest { request_id: &id, questions: &shown });
         Ok(answered.await.unwrap_or(Answers::Skipped))
@@ -217,7 +229,7 @@ impl Bridge {
         let id = format!("sudo-{}", self.desk.number());
         let (answer, answered) = oneshot::channel();
         self.desk.open().sudos.insert(id.clone(), answer);
-        let _asked = Asked { desk: &self.desk, id: id.clone() };
+        let _asked = Asked::new(&self.desk, &id);
         self.sink.emit(origin, &events::SudoRequest { request_id: &id, command });
         answered.await.unwrap_or(SudoAnswer::Declined)
     }
@@ -235,7 +247,8 @@ fn shown_arguments(arguments: Option<&Value>) -> String {
     }
 }
 
-fn shown_question(question: &Question) -> Value {
+/// A question as front ends read it.
+pub(crate) fn shown_question(question: &Question) -> Value {
     let is_select = question.kind == QuestionKind::Select;
     json!({
         "id": question.id,

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use linn_bus::{Context, Service, Svc};
 use linn_services::agent::Agent;
+use linn_services::interaction::Question;
 use linn_services::session::Session;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,8 @@ pub(crate) struct Bridge {
     pub(crate) is_setting: AtomicBool,
     /// The same for providers.
     pub(crate) is_providing: AtomicBool,
+    /// Somebody tells how many sessions of a provider are in use.
+    pub(crate) is_watching: AtomicBool,
     /// Held while providers are changed: one change after the other.
     pub(crate) providing: Arc<tokio::sync::Mutex<()>>,
     /// The front end was told `ready`.
@@ -72,6 +75,8 @@ pub(crate) struct State {
     pub(crate) n_jobs: u64,
     /// Those who wait for the models with their first answer.
     pub(crate) waiting: Vec<Init>,
+    /// Questions of the model that a restart cut off, until they are asked again.
+    pub(crate) unanswered: Option<Vec<Question>>,
     /// What was found when the session was opened, until it is told.
     pub(crate) recovery: Recovery,
 }
@@ -108,6 +113,7 @@ impl Bridge {
             journal: Journal::new(),
             is_setting: AtomicBool::new(false),
             is_providing: AtomicBool::new(false),
+            is_watching: AtomicBool::new(false),
             providing: Arc::default(),
             has_greeted: AtomicBool::new(false),
             is_over: AtomicBool::new(false),

@@ -1,15 +1,19 @@
 //! What happens in the harness, told to the front end. One module an area.
 
 mod approval;
+mod closing;
 mod compaction;
+mod concurrency;
 mod facts;
 mod llm;
 mod mentions;
 mod news;
 mod results;
+mod unanswered;
 
 pub(crate) use approval::mode_name;
 pub(crate) use compaction::percent;
+pub(crate) use unanswered::unanswered;
 
 use std::sync::Arc;
 
@@ -35,6 +39,9 @@ pub(crate) fn listen(bridge: &Arc<Bridge>) -> Result<(), BusError> {
     ctx.on_with(bridge, Bridge::approval_changed)?;
     ctx.on_with(bridge, Bridge::settings_changed)?;
     ctx.on_with(bridge, Bridge::models_changed)?;
+    ctx.on_with(bridge, Bridge::providers_changed)?;
+    ctx.on_with(bridge, Bridge::reflecting)?;
+    ctx.on_with(bridge, Bridge::summary_required)?;
     ctx.on_with(bridge, Bridge::unsaved)?;
     ctx.on_with(bridge, Bridge::plugin_notice)?;
     ctx.on_with(bridge, Bridge::plugin_status)?;

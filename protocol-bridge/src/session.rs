@@ -13,6 +13,7 @@ use linn_services::session::SessionHeader;
 use serde_json::Value;
 
 use crate::bridge::Bridge;
+use crate::events::unanswered;
 use crate::journal::{Note, interrupted};
 
 /// Id of the agent of a front end.
@@ -114,6 +115,7 @@ impl Bridge {
         let workspace = self.config.workspace.to_string_lossy().into_owned();
         let agents = &self.needs.agents;
         let options = AgentOptions { model: self.model_to_begin_with(), ..AgentOptions::default() };
+        let is_resumed = stored.as_ref().is_some_and(|it| !it.records.is_empty());
         let handle = match stored {
             Some(mut stored) if !stored.records.is_empty() => {
                 stored.header.cwd.get_or_insert(workspace);
@@ -130,11 +132,16 @@ impl Bridge {
         };
         let me = self.me().ok_or(AgentsError::OwnerGone)?;
         handle.agent().context().on_with(&me, Self::configure)?;
+        if is_resumed {
+            self.restore_escalations(handle.agent().session()).await;
+        }
+        let questions = unanswered(handle.agent().session());
         let wire_id = self.new_id("session");
         self.sink.set_session(wire_id.clone());
         let mut state = self.state();
         state.current = Some(Current { wire_id, handle, file });
         state.context_tokens = None;
+        state.unanswered = questions;
         state.unsettled = None;
         state.work.clear();
         Ok(())

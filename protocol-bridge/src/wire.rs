@@ -1,11 +1,10 @@
-//! What goes over the wire: commands of a front end, events for it, and the messages of a conversation.
+//! What goes over the wire: commands of a front end, and events for it.
 //!
 //! These types are the wire's own. What the harness has is made into them in one place each, and nothing else in the
 //! workspace knows them.
 
 pub(crate) mod commands;
 pub(crate) mod events;
-pub(crate) mod message;
 
 /// The version of the protocol.
 pub(crate) const PROTOCOL_VERSION: u32 = 2;

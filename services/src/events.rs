@@ -2,6 +2,7 @@
 
 mod agent;
 mod approval;
+mod closing;
 mod commands;
 mod compaction;
 mod fs;
@@ -25,6 +26,7 @@ pub use agent::{
     AgentSessionPrefix, AgentSessionStart, AgentStatusChanged, AgentStepResult, AgentTurnContinuation, AgentTurnStop,
 };
 pub use approval::{ApprovalChanged, ApprovalRequest};
+pub use closing::{AgentReflecting, AgentSummaryRequired};
 pub use commands::CommandsChange;
 pub use compaction::{CompactionDigest, CompactionEnd, CompactionFailed, CompactionStart};
 pub use fs::{FsChanged, FsEditIntent, FsObserved, FsWriteIntentRequest};

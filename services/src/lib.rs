@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod approval;
+pub mod chat;
 pub mod commands;
 pub mod compaction;
 pub mod events;

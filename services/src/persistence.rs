@@ -71,6 +71,14 @@ pub trait SessionFiles {
 
     /// What was noted about runs in the view of a session, in the order in which it was.
     async fn run_notes(&self, id: &SessionId) -> Result<Vec<serde_json::Value>, PersistenceError>;
+
+    /// The classes of tools, `destructive` or `readonly`, whose calls a human permitted for the rest of a session. A session
+    /// without a view has none, and what cannot be read permits nothing.
+    async fn escalations(&self, id: &SessionId) -> Result<Vec<String>, PersistenceError>;
+
+    /// Keeps them beside the view of a session, `<file>.escalations`; none takes the file away. A session without a view
+    /// keeps none, and this is no error.
+    async fn keep_escalations(&self, id: &SessionId, classes: &[String]) -> Result<(), PersistenceError>;
 }
 
 /// A session and the file it is kept in.

@@ -1,5 +1,7 @@
 //! What a user has set, and what a front end changes.
 
+use std::collections::BTreeMap;
+
 use linn_bus::{ServiceError, service};
 use secrecy::SecretString;
 use serde_json::Value;
@@ -26,6 +28,13 @@ pub trait Settings {
     /// Keeps a change of the providers for good, where existing clients look for it.
     async fn save_providers(&self, change: ProviderChange) -> Result<(), SettingsError>;
 
+    /// What front ends changed about the providers while the program runs, as it was last remembered.
+    fn provider_memory(&self) -> Result<ProviderMemory, ServiceError>;
+
+    /// Remembers, until the program ends, what front ends changed about the providers: whoever provides them next goes on
+    /// from there.
+    fn remember_providers(&self, memory: ProviderMemory) -> Result<(), ServiceError>;
+
     /// The key of a service that searches the web.
     fn search_key(&self, service: &str) -> Result<Option<SecretString>, ServiceError>;
 
@@ -45,6 +54,19 @@ pub struct ProviderChange {
     /// Names of providers to take away.
     pub remove: Vec<String>,
     /// The provider that is active from then on; `None` takes the first that is left.
+    pub active: Option<String>,
+}
+
+/// What front ends changed about the providers while the program runs. `Debug` shows no key.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderMemory {
+    /// Providers that were added, or took the place of those of their names.
+    pub put: Vec<ProviderSpec>,
+    /// Names of providers that were taken away.
+    pub removed: Vec<String>,
+    /// Keys that were set, by name of provider.
+    pub keys: BTreeMap<String, SecretString>,
+    /// The provider that was made the active one.
     pub active: Option<String>,
 }
 

@@ -20,6 +20,10 @@ pub trait Shell {
     ///
     /// Dropping the future ends the command and all it started as well, without anybody waiting for it.
     async fn run(&self, command: ShellCommand) -> Result<ShellOutput, ShellError>;
+
+    /// Why a line for the shell shall not run, whoever asks for it; `None` if nothing speaks against it. Whoever runs lines
+    /// of a model or a human asks first; [`run`](Shell::run) itself takes what a plugin made.
+    fn refusal(&self, line: &str) -> Result<Option<String>, ShellError>;
 }
 
 /// What to run.

@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use linn::Harness;
 use linn::bridge::{BridgeConfig, BridgePlugin, stdio};
 use linn::config::{Config, Sources, keys};
+use linn::plugins::finish::{FinishConfig, FinishPlugin};
 use linn::plugins::session_store::{SessionStoreConfig, SessionStorePlugin};
 use linn::services::secrets::SecretKeeper;
 
@@ -33,6 +34,11 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
     let folder = sessions::default_folder()?;
     // Front ends name the files of their sessions; without one a session leaves nothing behind.
     let store = SessionStoreConfig { named_only: true, ..SessionStoreConfig::new(&folder) };
+    // A front end shows what a model does; it is to show a last word as well.
+    let finish = FinishConfig {
+        reflect: config.get(&keys::MEMORY_AUTO_REFLECT),
+        min_tool_calls: config.get(&keys::MEMORY_AUTO_REFLECT_MIN_TOOL_CALLS),
+    };
     let harness = Harness::builder()
         .secrets(secrets)
         .workspace(workspace)
@@ -40,6 +46,7 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
         .config(config)
         .look_for_libraries()
         .plugin::<SessionStorePlugin>(store)
+        .plugin::<FinishPlugin>(finish)
         .build()
         .await?;
     // It makes its agent when it starts, so what drives agents has to be there.

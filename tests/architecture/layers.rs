@@ -47,6 +47,7 @@ const BRIDGE_DEV_EDGES: &[&str] = &[
     "linn-plugin-approval",
     "linn-plugin-compaction",
     "linn-plugin-files",
+    "linn-plugin-finish",
     "linn-plugin-interaction",
     "linn-plugin-session-store",
     "linn-plugin-shell",

@@ -29,6 +29,9 @@ pub enum Confinement {
     Workspace,
     /// Wherever the process may go; a path may be absolute and go up.
     None,
+    /// As the mode of approval says at the moment of each call: where nothing is asked about, as `none`, and as `workspace`
+    /// otherwise, also while nobody provides modes.
+    ByApproval,
 }
 
 /// Which files there are, how they are reached, and what has to be done before they are changed.

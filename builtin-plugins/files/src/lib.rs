@@ -19,4 +19,4 @@ mod tools;
 pub use config::{Confinement, FilesConfig, FsConfig};
 pub use plugin::{FileToolsNeeds, FileToolsPlugin, FilesPlugin};
 pub use policy::FsPolicyPlugin;
-pub use provider::FsPlugin;
+pub use provider::{FsNeeds, FsPlugin};

@@ -2,24 +2,31 @@
 
 use std::sync::Arc;
 
-use linn_bus::{Context, Fault, Ids, NeedList, Plugin, provider};
+use linn_bus::{Context, Fault, Ids, Inject, Lookup, NeedList, Plugin, provider};
+use linn_services::approval::{ApprovalMode, ApprovalModes};
 use linn_services::fs::{
     Fs, FsEntry, FsError, FsFile, FsFind, FsFound, FsKind, FsMetadata, FsSearch, FsSearchResult, FsTarget,
     FsWriteIntent,
 };
 use linn_services::ids::FsVersion;
 
-use crate::config::FsConfig;
+use crate::config::{Confinement, FsConfig};
 use crate::system::{Stop, Tree, Workers};
 
 /// Provides [`Fs`] for one folder.
 #[derive(Debug)]
 pub struct FsPlugin;
 
+/// What [`FsPlugin`] looks up where its config says so.
+#[derive(Debug, Inject)]
+pub struct FsNeeds {
+    modes: Lookup<dyn ApprovalModes>,
+}
+
 impl Plugin for FsPlugin {
     const NAME: &'static str = "fs";
     type Config = FsConfig;
-    type Needs = ();
+    type Needs = FsNeeds;
 
     fn validate(config: &FsConfig) -> Result<(), Fault> {
         let FsConfig { workspace, .. } = config;
@@ -35,18 +42,32 @@ impl Plugin for FsPlugin {
         list.add::<dyn Fs>(linn_bus::Demand::Required);
     }
 
-    async fn start(ctx: &Context, config: FsConfig, (): ()) -> Result<(), Fault> {
+    async fn start(ctx: &Context, config: FsConfig, needs: FsNeeds) -> Result<(), Fault> {
         let FsConfig { workspace, confinement, n_threads } = config;
-        let tree = Tree::open(&workspace, confinement)
-            .map_err(|error| Fault::msg(format!("the workspace {workspace:?} cannot be opened: {error}")))?;
+        let open = |confinement| match Tree::open(&workspace, confinement) {
+            Ok(tree) => Ok(Arc::new(tree)),
+            Err(error) => Err(Fault::msg(format!("the workspace {workspace:?} cannot be opened: {error}"))),
+        };
+        let (tree, unconfined) = match confinement {
+            Confinement::ByApproval => (open(Confinement::Workspace)?, Some(open(Confinement::None)?)),
+            fixed => (open(fixed)?, None),
+        };
         let workers = Workers::start(ctx, n_threads)?;
-        ctx.provide::<dyn Fs>(Arc::new(Provider { tree: Arc::new(tree), workers, ids: ctx.ids().clone() }))?;
+        let unconfined = unconfined.map(|tree| Unconfined { tree, modes: needs.modes });
+        ctx.provide::<dyn Fs>(Arc::new(Provider { tree, unconfined, workers, ids: ctx.ids().clone() }))?;
         Ok(())
     }
 }
 
+/// All files, for as long as nothing is asked about.
+struct Unconfined {
+    tree: Arc<Tree>,
+    modes: Lookup<dyn ApprovalModes>,
+}
+
 struct Provider {
     tree: Arc<Tree>,
+    unconfined: Option<Unconfined>,
     workers: Workers,
     ids: Arc<dyn Ids>,
 }
@@ -56,9 +77,21 @@ impl Provider {
         &self,
         job: impl FnOnce(&Tree, &Stop) -> Result<T, FsError> + Send + 'static,
     ) -> Result<T, FsError> {
-        let tree = self.tree.clone();
+        let tree = match &self.unconfined {
+            Some(it) if is_off(&it.modes).await => it.tree.clone(),
+            _ => self.tree.clone(),
+        };
         self.workers.run(move |stop| job(&tree, stop)).await
     }
+}
+
+/// Whether nothing is asked about. Nobody who could say means no.
+async fn is_off(modes: &Lookup<dyn ApprovalModes>) -> bool {
+    let mode = match modes.get().await {
+        Ok(modes) => modes.and_then(|it| it.mode().ok()),
+        Err(_) => None,
+    };
+    mode == Some(ApprovalMode::Never)
 }
 
 #[provider]

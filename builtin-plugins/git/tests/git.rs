@@ -48,6 +48,9 @@ impl Shell for Scripted {
         state.ran.push(command);
         state.outputs.pop_front().unwrap()
     }
+    fn refusal(&self, _: &str) -> Result<Option<String>, ShellError> {
+        Ok(None)
+    }
 }
 
 struct ScriptedPlugin;

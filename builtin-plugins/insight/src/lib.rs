@@ -8,4 +8,4 @@ mod breakdown;
 mod plugin;
 mod tally;
 
-pub use plugin::InsightPlugin;
+pub use plugin::{InsightConfig, InsightPlugin};

@@ -3,7 +3,7 @@
 
 use linn_bus::{Root, Svc};
 use linn_bus_test::{leak_check, run};
-use linn_plugin_insight::InsightPlugin;
+use linn_plugin_insight::{InsightConfig, InsightPlugin};
 use linn_services::agent::{Agent, AgentHandle};
 use linn_services::model::{ContentBlock, EpochHeader, MessageSource, TokenUsage};
 use linn_services::session::{
@@ -20,7 +20,7 @@ struct Bench {
 
 impl Bench {
     async fn new(root: &Root) -> Self {
-        root.mount::<InsightPlugin>(()).unwrap().running().await.unwrap();
+        root.mount::<InsightPlugin>(InsightConfig::default()).unwrap().running().await.unwrap();
         Self { ada: undriven_agent(root, "ada").await, usage: root.get().unwrap() }
     }
 
@@ -215,7 +215,7 @@ fn the_plugin_leaves_nothing_behind() {
     run(async |root| {
         let ada = undriven_agent(&root, "ada").await;
         leak_check(&root, async |ctx| {
-            let insight = ctx.mount::<InsightPlugin>(()).unwrap();
+            let insight = ctx.mount::<InsightPlugin>(InsightConfig::default()).unwrap();
             insight.running().await.unwrap();
             let usage = root.get::<dyn Usage>().unwrap();
             usage.stats(ada.agent().session()).unwrap();

@@ -59,10 +59,30 @@ pub(crate) fn body(request: &GenerateRequest, model: &str, endpoint: &Endpoint) 
     body
 }
 
-fn thinking(endpoint: &Endpoint, model: &str, effort: &str, levels: &[String], max_tokens: u32) -> Option<Value> {
-    let is_off = is_effort_off(effort) || ["minimal", "off"].iter().any(|it| effort.eq_ignore_ascii_case(it));
+/// The effort that a model is asked with in place of the one that was asked for, if they differ.
+pub(crate) fn replaced_effort(request: &GenerateRequest, model: &str, endpoint: &Endpoint) -> Option<String> {
+    let effort = request.config.effort.as_deref().unwrap_or_default();
+    let levels = endpoint.model(model).map_or(&[][..], |it| it.effort_levels.as_slice());
+    if is_off(effort) || is_adaptive(endpoint, model) {
+        return None;
+    }
+    let used = resolve_effort(effort, levels);
+    (!used.eq_ignore_ascii_case(effort)).then(|| used.into_owned())
+}
+
+fn is_off(effort: &str) -> bool {
+    is_effort_off(effort) || ["minimal", "off"].iter().any(|it| effort.eq_ignore_ascii_case(it))
+}
+
+/// Whether a model decides by itself how much it thinks.
+fn is_adaptive(endpoint: &Endpoint, model: &str) -> bool {
     let host = endpoint.host();
-    if matches!(&*host, "api.minimax.io" | "api.minimaxi.com") || model.to_ascii_lowercase().contains("minimax") {
+    matches!(&*host, "api.minimax.io" | "api.minimaxi.com") || model.to_ascii_lowercase().contains("minimax")
+}
+
+fn thinking(endpoint: &Endpoint, model: &str, effort: &str, levels: &[String], max_tokens: u32) -> Option<Value> {
+    let is_off = is_off(effort);
+    if is_adaptive(endpoint, model) {
         return Some(json!({ "type": if is_off { "disabled" } else { "adaptive" } }));
     }
     if is_off || levels.is_empty() {

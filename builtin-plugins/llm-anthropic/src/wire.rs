@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use linn_bus::{BoxFuture, Context};
+use linn_services::events::LlmEffortReplaced;
 use linn_services::llm::wire::{Calls, Endpoint, HttpRequest, KeyKind, Limits, Transport};
 use linn_services::llm::{ChunkStream, LlmError, Wire};
 use linn_services::model::GenerateRequest;
 use secrecy::ExposeSecret as _;
 
-use crate::body::body;
+use crate::body::{body, replaced_effort};
 use crate::decode::MessagesDecoder;
 
 /// The version of the wire.
@@ -63,6 +64,14 @@ impl Wire for AnthropicWire {
             Ok(http) => http,
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
+        if let Some(used) = replaced_effort(&request, endpoint.name_of(&request.config.model), &endpoint) {
+            self.ctx.emit(&LlmEffortReplaced {
+                session_id: request.session_id.clone(),
+                model: request.model(),
+                requested: request.config.effort.clone().unwrap_or_default(),
+                used,
+            });
+        }
         let limits = Limits { idle_ms: endpoint.idle_timeout_ms, ..Limits::default() };
         let calls = Calls::new(self.ctx.clone(), self.transport.clone(), limits);
         let secrets: Arc<[_]> = http.secrets.clone().into();

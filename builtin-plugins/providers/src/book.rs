@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use linn_bus::Fault;
 use linn_services::providers::{ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec};
+use linn_services::settings::ProviderMemory;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::config::ProvidersConfig;
@@ -268,6 +269,24 @@ impl Book {
                 self.entries.push(entry);
                 false
             }
+        }
+    }
+
+    /// Does again what front ends changed before.
+    pub(crate) fn recall(&mut self, memory: &ProviderMemory) {
+        for name in &memory.removed {
+            if self.is_configured(name) || name == DEFAULT {
+                self.remove(name);
+            }
+        }
+        for spec in &memory.put {
+            self.put(canonical(spec.clone()));
+        }
+        for (name, key) in &memory.keys {
+            self.set_key(name, key.clone());
+        }
+        if let Some(active) = memory.active.as_ref().filter(|it| self.entry(it).is_some()) {
+            self.set_active(active);
         }
     }
 

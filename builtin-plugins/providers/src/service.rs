@@ -12,7 +12,7 @@ use linn_services::providers::{
     ProvidersError, Put,
 };
 use linn_services::secrets::secrets_of;
-use linn_services::settings::{ProviderChange, Settings};
+use linn_services::settings::{ProviderChange, ProviderMemory, Settings};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,8 @@ pub(crate) struct Service {
     pub(crate) ctx: Context,
     settings: Option<Svc<dyn Settings>>,
     book: Mutex<Book>,
+    /// What front ends changed; whoever provides the providers next goes on from there.
+    memory: Mutex<ProviderMemory>,
     search: Search,
     fetcher: Fetcher,
     /// The searches under way: each is cancelled when it is over.
@@ -79,14 +81,17 @@ impl Service {
     pub(crate) fn new(
         ctx: Context,
         settings: Option<Svc<dyn Settings>>,
-        book: Book,
+        mut book: Book,
         search: Search,
         fetcher: Fetcher,
     ) -> Self {
+        let memory = settings.as_ref().and_then(|it| it.provider_memory().ok()).unwrap_or_default();
+        book.recall(&memory);
         Self {
             ctx,
             settings,
             book: Mutex::new(book),
+            memory: Mutex::new(memory),
             search,
             fetcher,
             running: Mutex::default(),
@@ -101,6 +106,17 @@ impl Service {
 
     fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
         change(&mut lock(&self.book))
+    }
+
+    /// Notes a change that a front end made.
+    fn remember(&self, note: impl FnOnce(&mut ProviderMemory)) {
+        let mut memory = lock(&self.memory);
+        note(&mut memory);
+        if let Some(settings) = &self.settings
+            && let Err(error) = settings.remember_providers(memory.clone())
+        {
+            self.ctx.logger().warn(format_args!("a change of providers ends with this plugin: {error}"));
+        }
     }
 
     fn variable(&self, name: &str) -> Option<SecretString> {
@@ -267,6 +283,15 @@ impl Service {
     }
 }
 
+/// Notes that a provider was added, and who is active from then on.
+fn put_in(memory: &mut ProviderMemory, spec: &ProviderSpec, active: &str) {
+    memory.put.retain(|it| it.name != spec.name);
+    memory.put.push(spec.clone());
+    memory.removed.retain(|it| *it != spec.name);
+    memory.keys.remove(&spec.name);
+    memory.active = Some(active.to_owned());
+}
+
 fn not_empty(key: Option<SecretString>) -> Option<SecretString> {
     let key = key?;
     let trimmed = key.expose_secret().trim();
@@ -356,6 +381,7 @@ impl Providers for Provider {
             }
             book.set_active(preset.id);
         });
+        self.0.remember(|it| specs.iter().for_each(|spec| put_in(it, spec, preset.id)));
         let names: Vec<&str> = specs.iter().map(|it| &*it.name).collect();
         self.0.look_for(&names);
         let provider = self.0.changed();
@@ -377,6 +403,14 @@ impl Providers for Provider {
             }
             book.is_configured(&book.active().spec.name).then(|| book.active().spec.name.clone())
         });
+        self.0.remember(|it| {
+            for name in &names {
+                it.put.retain(|spec| spec.name != *name);
+                it.keys.remove(name);
+                it.removed.push(name.clone());
+            }
+            it.active.clone_from(&active);
+        });
         self.0.changed();
         let change = ProviderChange { put: Vec::new(), remove: names, active };
         let kept = self.0.keep(change).await;
@@ -384,11 +418,13 @@ impl Providers for Provider {
     }
 
     async fn set_key(&self, provider: Option<&str>, key: SecretString) -> Result<String, ProvidersError> {
+        let key = not_empty(Some(key)).unwrap_or_default();
         let name = self.0.change(|book| {
             let name = provider.map_or_else(|| book.active().spec.name.clone(), str::to_owned);
-            book.set_key(&name, not_empty(Some(key)).unwrap_or_default());
+            book.set_key(&name, key.clone());
             name
         });
+        self.0.remember(|it| drop(it.keys.insert(name.clone(), key)));
         self.0.look_for(&[&name]);
         self.0.changed();
         Ok(name)
@@ -402,6 +438,7 @@ impl Providers for Provider {
             book.set_active(provider);
             Ok(book.models_of(provider).is_empty())
         })?;
+        self.0.remember(|it| it.active = Some(provider.to_owned()));
         if is_new {
             self.0.look_for(&[provider]);
         }
@@ -418,6 +455,7 @@ impl Providers for Provider {
             book.set_active(&spec.name);
             replaced
         });
+        self.0.remember(|it| put_in(it, &spec, &spec.name));
         self.0.look_for(&[&spec.name]);
         let provider = self.0.changed();
         let active = Some(spec.name.clone());

@@ -65,11 +65,17 @@ impl Place {
         beside(&self.base, ".meta.lock")
     }
 
+    /// What a human permitted for the rest of the session, beside the file that front ends name.
+    pub(crate) fn escalations(&self) -> Option<PathBuf> {
+        self.view().map(|it| beside(it, ".escalations"))
+    }
+
     /// All that goes with the session, the log last: while it is there, so is the session.
     pub(crate) fn all(&self) -> Vec<PathBuf> {
         let mut all = vec![self.torn(), self.summary(), self.meta()];
         if let Some(view) = self.view() {
-            all.extend([".stats", ".escalations"].map(|it| beside(view, it)));
+            all.push(beside(view, ".stats"));
+            all.extend(self.escalations());
             all.push(view.with_extension("checkpoints.jsonl"));
             all.push(view.to_owned());
         }

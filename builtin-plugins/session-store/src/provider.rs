@@ -1,5 +1,6 @@
 //! What others ask of the sessions that are kept.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -12,7 +13,7 @@ use linn_services::persistence::{
 use linn_services::session::{SESSION_VERSION, SessionHeader};
 use serde_json::{Value, json};
 
-use crate::files::failed;
+use crate::files::{failed, folder_of, read, replace};
 use crate::import::{id_of_file, import};
 use crate::load::OnDamage;
 use crate::log_file::LogFile;
@@ -159,6 +160,26 @@ impl SessionFiles for Provider {
             Some(path) => view::run_notes(&*self.0.disk, path).map_err(failed("cannot read", path)),
             None => Ok(Vec::new()),
         }
+    }
+
+    async fn escalations(&self, id: &SessionId) -> Result<Vec<String>, PersistenceError> {
+        let Some(path) = self.0.place_of(id).escalations() else { return Ok(Vec::new()) };
+        let bytes = read(&*self.0.disk, &path).map_err(failed("cannot read", &path))?;
+        Ok(bytes.and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default())
+    }
+
+    async fn keep_escalations(&self, id: &SessionId, classes: &[String]) -> Result<(), PersistenceError> {
+        let Some(path) = self.0.place_of(id).escalations() else { return Ok(()) };
+        let disk = &*self.0.disk;
+        if classes.is_empty() {
+            return match disk.remove(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                removed => removed.map_err(failed("cannot delete", &path)),
+            };
+        }
+        disk.make_folder(folder_of(&path)).map_err(failed("cannot make the folder of", &path))?;
+        replace(disk, &path, &json!(classes).to_string().into_bytes(), self.0.mark())
+            .map_err(failed("cannot write", &path))
     }
 }
 

@@ -335,7 +335,7 @@ impl Store {
         let shown = if state.is_view_stale || news.iter().any(|it| view::is_rewritten_by(it)) {
             view::rewrite(&*self.disk, path, &session.records_from(0), self.mark())
         } else {
-            let mut lines = news.iter().filter_map(|it| view::line_of(it)).peekable();
+            let mut lines = news.iter().filter_map(|it| linn_services::chat::chat_message(&it.fact)).peekable();
             match lines.peek() {
                 Some(_) => view::add(&*self.disk, path, lines),
                 None => Ok(()),

@@ -8,9 +8,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use linn_services::model::{ContentBlock, text_of};
+use linn_services::chat::chat_message;
 use linn_services::session::{Fact, Record, RewindCause, SurfaceOp};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::files::{folder_of, read, read_up_to, replace, write_all_at};
 use crate::system::{Disk, Open};
@@ -30,61 +30,6 @@ pub(crate) fn is_rewritten_by(record: &Record) -> bool {
         Fact::SessionRewind(it) => it.cause != RewindCause::Clear,
         _ => record.surface.as_ref().is_some_and(|it| it.op != SurfaceOp::Append),
     }
-}
-
-/// The line of a record, if it has one.
-pub(crate) fn line_of(record: &Record) -> Option<Value> {
-    match &record.fact {
-        Fact::UserMessage(it) => Some(json!({"role": "user", "content": content_of(&it.content)})),
-        Fact::SteeringMessage(it) => Some(json!({"role": "user", "content": content_of(&it.content)})),
-        Fact::ContextMessage(it) => {
-            let text = format!("<context source=\"{}\">{}</context>", it.source.kind(), text_of(&it.content));
-            Some(json!({"role": "user", "content": text}))
-        }
-        Fact::AssistantMessage(it) if it.content.is_empty() => None,
-        Fact::AssistantMessage(it) => Some(assistant(&it.content)),
-        Fact::ToolResult(it) => {
-            Some(json!({"role": "tool", "tool_call_id": it.call_id, "content": text_of(&it.content)}))
-        }
-        _ => None,
-    }
-}
-
-/// A text, or a list of parts where there are pictures.
-fn content_of(content: &[ContentBlock]) -> Value {
-    if !content.iter().any(|it| matches!(it, ContentBlock::Image { .. })) {
-        return text_of(content).into();
-    }
-    let part = |block: &ContentBlock| match block {
-        ContentBlock::Text { text } => Some(json!({"type": "text", "text": text})),
-        ContentBlock::Image { url } => Some(json!({"type": "image_url", "image_url": {"url": url}})),
-        _ => None,
-    };
-    content.iter().filter_map(part).collect()
-}
-
-fn assistant(content: &[ContentBlock]) -> Value {
-    let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
-    let (mut reasoning, mut calls) = (String::new(), Vec::new());
-    for block in content {
-        match block {
-            ContentBlock::Reasoning { text, .. } => reasoning.push_str(text),
-            ContentBlock::ToolCall { id, name, arguments } => calls.push(json!({
-                "id": id, "type": "function", "function": {"name": name, "arguments": arguments},
-            })),
-            _ => {}
-        }
-    }
-    let text = text_of(content);
-    let content = if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() };
-    message.insert("content".to_owned(), content);
-    if !reasoning.is_empty() {
-        message.insert("reasoning_content".to_owned(), reasoning.into());
-    }
-    if !calls.is_empty() {
-        message.insert("tool_calls".to_owned(), calls.into());
-    }
-    message.into()
 }
 
 /// The records that a view shows, in its order: the surface, but for what was cleared, which stays.
@@ -119,7 +64,7 @@ fn shown(records: &[Arc<Record>]) -> Vec<&Record> {
 /// Makes the whole view again.
 pub(crate) fn rewrite(disk: &dyn Disk, path: &Path, records: &[Arc<Record>], mark: u64) -> io::Result<()> {
     let mut text = first_line();
-    for line in shown(records).into_iter().filter_map(line_of) {
+    for line in shown(records).into_iter().filter_map(|it| chat_message(&it.fact)) {
         text.push_str(&format!("{line}\n"));
     }
     for note in run_notes(disk, path)? {
@@ -162,7 +107,7 @@ pub(crate) fn is_stale(disk: &dyn Disk, path: &Path, records: &[Arc<Record>]) ->
     let Ok(Some(bytes)) = read(disk, path) else { return !records.is_empty() };
     let is_message = |line: &&[u8]| !line.is_empty() && memchr::memmem::find(line, b"\"role\"").is_some();
     let n_lines = bytes.split(|it| *it == b'\n').filter(is_message).count();
-    n_lines != shown(records).into_iter().filter_map(line_of).count()
+    n_lines != shown(records).into_iter().filter_map(|it| chat_message(&it.fact)).count()
 }
 
 /// The notes about runs in a view.

@@ -15,7 +15,6 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::{BashConfig, ShellConfig, SudoPrompt};
-use crate::deny::DenyList;
 use crate::environment::Environment;
 use crate::flow::Flow;
 use crate::plugin::check_bash;
@@ -67,7 +66,6 @@ impl Plugin for BashPlugin {
             ctx: ctx.clone(),
             shell,
             interaction,
-            deny: DenyList::new(&config.bash)?,
             secrets,
             outputs,
             timeout_s: AtomicU64::new(config.bash.timeout_s),
@@ -97,7 +95,6 @@ struct Bash {
     ctx: Context,
     shell: Svc<dyn Shell>,
     interaction: Lookup<dyn Interaction>,
-    deny: DenyList,
     secrets: SecretKeeper,
     outputs: Arc<Outputs>,
     /// How long a command may take if the model names no limit: as configured, until somebody sets it anew.
@@ -127,7 +124,7 @@ impl Bash {
         if line.trim().is_empty() {
             return Err(ToolFailure::coded("BashError", "BASH_EMPTY", "bash: the command is empty"));
         }
-        if let Some(refusal) = self.deny.refuses(&line) {
+        if let Some(refusal) = self.shell.refusal(&line)? {
             return Ok(ToolOutput::from(refusal).with_meta(json!({ "blocked": true })).failed());
         }
         let password = match self.rights(&line, call).await? {

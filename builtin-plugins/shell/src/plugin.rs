@@ -57,6 +57,7 @@ impl Plugin for ShellServicePlugin {
                 "workspace: {workspace} is no absolute path; name the folder from the root"
             )));
         }
+        DenyList::new(&config.bash)?;
         if config.shell.as_ref().is_some_and(|it| it.trim().is_empty()) {
             return Err(Fault::msg("shell: the name of the program is empty; leave it out for the default"));
         }
@@ -68,20 +69,26 @@ impl Plugin for ShellServicePlugin {
     }
 
     async fn start(ctx: &Context, config: ShellConfig, (): ()) -> Result<(), Fault> {
+        let deny = DenyList::new(&config.bash)?;
         let house = House::open(ctx, config)?;
-        ctx.provide::<dyn Shell>(Arc::new(Provider { house }))?;
+        ctx.provide::<dyn Shell>(Arc::new(Provider { house, deny }))?;
         Ok(())
     }
 }
 
 struct Provider {
     house: Arc<House>,
+    deny: DenyList,
 }
 
 #[provider]
 impl Shell for Provider {
     async fn run(&self, command: ShellCommand) -> Result<ShellOutput, ShellError> {
         run(&self.house, command).await
+    }
+
+    fn refusal(&self, line: &str) -> Result<Option<String>, ShellError> {
+        Ok(self.deny.refuses(line))
     }
 }
 

@@ -9,7 +9,7 @@ use linn_bus::{BoxFuture, Context, Demand, Fault, NeedList, Plugin, Root, Servic
 use linn_bus_test::{leak_check, run};
 use linn_plugin_web::{Ask, Head, Http, HttpError, WebConfig, WebPlugin, WebServicePlugin, WebToolsPlugin};
 use linn_services::model::{ContentBlock, text_of};
-use linn_services::settings::{ProviderChange, Settings, SettingsError};
+use linn_services::settings::{ProviderChange, ProviderMemory, Settings, SettingsError};
 use linn_services::tools::{ToolClass, ToolExecutionInput, Tools, ToolsPlugin};
 use linn_services::web::{Web, WebRequest};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -80,6 +80,12 @@ impl Settings for Keys {
         Ok(None)
     }
     async fn save_providers(&self, _: ProviderChange) -> Result<(), SettingsError> {
+        Ok(())
+    }
+    fn provider_memory(&self) -> Result<ProviderMemory, ServiceError> {
+        Ok(ProviderMemory::default())
+    }
+    fn remember_providers(&self, _: ProviderMemory) -> Result<(), ServiceError> {
         Ok(())
     }
     fn search_key(&self, service: &str) -> Result<Option<SecretString>, ServiceError> {

@@ -55,6 +55,11 @@ impl Bridge {
         let Some(shell) = self.service::<dyn Shell>() else {
             return Told::not_run("there is no shell: no plugin that is mounted provides one");
         };
+        match shell.refusal(line) {
+            Ok(None) => {}
+            Ok(Some(refusal)) => return Told::not_run(refusal),
+            Err(error) => return Told::not_run(error.to_string()),
+        }
         let mut command = ShellCommand::line(line);
         if calls_sudo(line) {
             let asked = signal.run_until_cancelled(self.ask_password(line, Origin::Loop)).await;

@@ -50,6 +50,7 @@ impl Bridge {
         {
             let mut state = self.state();
             state.work.clear();
+            state.unanswered = None;
             state.deferred.clear();
         }
         self.tell_work();

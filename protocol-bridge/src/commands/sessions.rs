@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use linn_services::approval::ApprovalModes;
 use linn_services::ids::SessionId;
 use linn_services::persistence::{SessionFiles, SessionPersistence};
 use linn_services::session::RewindCause;
@@ -107,9 +108,16 @@ impl Run for NewSession {
         // What a file held before stays in it, and the conversation begins without it.
         if was_there
             && let Some(agent) = bridge.agent()
-            && let Err(error) = bridge.rewind(&agent, 0, RewindCause::Clear)
         {
-            bridge.ctx.logger().warn(format_args!("{error}"));
+            bridge.state().unanswered = None;
+            if let Err(error) = bridge.rewind(&agent, 0, RewindCause::Clear) {
+                bridge.ctx.logger().warn(format_args!("{error}"));
+            }
+            if let Some(modes) = bridge.service::<dyn ApprovalModes>()
+                && let Err(error) = modes.clear(agent.session())
+            {
+                bridge.ctx.logger().warn(format_args!("{error}"));
+            }
         }
         let path = file.as_deref().map(Path::to_string_lossy).unwrap_or_default();
         bridge.tell_work();

@@ -9,17 +9,16 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use linn_bus::Svc;
 use linn_services::approval::{ApprovalMode, ApprovalModes};
+use linn_services::chat::chat_messages;
 use linn_services::providers::Providers;
-use linn_services::session::{Fact, Session};
 use linn_services::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::bridge::Bridge;
 use crate::commands::providers::presets;
-use crate::events::mode_name;
+use crate::events::{mode_name, unanswered};
 use crate::wire::commands::{Client, Init, Run};
 use crate::wire::events::{History, ProtocolHello, Ready, SessionRecovered};
-use crate::wire::message::history_of;
 use crate::wire::{CAPABILITIES, MIN_CLIENT};
 
 /// A setting as `ready` tells it.
@@ -86,6 +85,7 @@ impl Bridge {
     async fn greet(self: &Arc<Self>, init: Init) {
         self.say(&Ready { fields: &self.ready_fields() });
         self.has_greeted.store(true, Ordering::Release);
+        self.watch_concurrency();
         self.say_hello(init.protocol_version, init.client.as_ref());
         self.tell_undecided();
         self.tell_useless_rules();
@@ -104,10 +104,10 @@ impl Bridge {
         self.tell_skills().await;
         self.tell_agents();
         let Some(agent) = self.agent() else { return };
-        if !history_of(agent.session()).is_empty() {
+        if !chat_messages(agent.session()).is_empty() {
             self.tell_history();
         }
-        if ends_in_question(agent.session()) {
+        if unanswered(agent.session()).is_some() {
             self.info(
                 "A question from the previous session was interrupted by a restart. Send any message to answer it and \
                  continue.",
@@ -175,23 +175,7 @@ impl Bridge {
     /// Tells the conversation as it is.
     pub(crate) fn tell_history(&self) {
         let Some(agent) = self.agent() else { return };
-        let messages = history_of(agent.session());
+        let messages = chat_messages(agent.session());
         self.say(&History { messages: &messages, tokens_in: self.context_tokens(&agent) });
     }
-}
-
-/// Whether the last thing that happened is a question of the model that nobody answered.
-fn ends_in_question(session: &Session) -> bool {
-    let call = session.find_last(|it| match &it.fact {
-        Fact::ToolCall(call) => Some(Some((call.name.as_str() == "ask", call.call_id.clone()))),
-        Fact::UserMessage(_) | Fact::AssistantMessage(_) | Fact::SessionRewind(_) => Some(None),
-        _ => None,
-    });
-    let Some(Some((true, id))) = call else { return false };
-    // A repair of the log answers what was cut off with an error.
-    let result = session.find_last(|it| match &it.fact {
-        Fact::ToolResult(result) if result.call_id == id => Some(result.is_error),
-        _ => None,
-    });
-    result != Some(false)
 }

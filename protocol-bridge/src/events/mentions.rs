@@ -33,7 +33,13 @@ impl Bridge {
     ) -> Result<PromptDecision, ListenerError> {
         let decision = next.run().await?;
         let is_own = submit.source == MessageSource::User && self.state().agent() == Some(&submit.agent);
-        let PromptDecision::Allow { content, additional_context } = decision else { return Ok(decision) };
+        let PromptDecision::Allow { content, mut additional_context } = decision else { return Ok(decision) };
+        if is_own && let Some(answers) = self.ask_again().await {
+            match &mut additional_context {
+                Some(context) => context.content.extend(answers.content),
+                None => additional_context = Some(answers),
+            }
+        }
         let Some(fs) = self.service::<dyn Fs>().filter(|_| is_own) else {
             return Ok(PromptDecision::Allow { content, additional_context });
         };

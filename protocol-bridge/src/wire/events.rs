@@ -17,7 +17,7 @@ pub(crate) use admin::{
 pub(crate) use approval::{ApprovalChanged, ApprovalExpired, ApprovalRequest, AskRequest, SudoRequest};
 pub(crate) use providers::{
     Authed, ConfigChanged, Models, ModelsRefreshed, OauthPrompt, ProviderChanged, ProviderModelsPreview,
-    ProviderPresets, SearchKeySet, UsageReport, VisionConfig,
+    ProviderPresets, SearchKeySet, UmansConc, UsageReport, VisionConfig,
 };
 pub(crate) use sessions::{
     History, Reset, SessionChangeFailed, SessionChanged, SessionDeleted, SessionList, SessionPinned, SessionRenamed,
@@ -27,7 +27,7 @@ pub(crate) use status::{ContextReport, RuntimeReport, StatsReport};
 pub(crate) use tools::{BashExecution, FileChange, ToolCall, ToolCallArgs, ToolCallName, ToolCallStart, ToolResult};
 pub(crate) use turn::{
     Aborted, Compacted, Compacting, CompactingLimits, CostUpdate, Delta, Digested, Done, Error, FinalMetrics,
-    HttpRetry, Info, LiveMetrics, RunCancelled, Steer, Thinking, WorkState,
+    HttpRetry, Info, LiveMetrics, Reflecting, RunCancelled, Steer, SummaryRequired, Thinking, WorkState,
 };
 
 /// Declares events. `plain` ones hold no secret and no id of a run or session, so nobody has to look at their fields.

@@ -12,7 +12,7 @@ use linn_services::providers::{
     EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
     ProvidersError, Put,
 };
-use linn_services::settings::{ProviderChange, Settings, SettingsError};
+use linn_services::settings::{ProviderChange, ProviderMemory, Settings, SettingsError};
 use linn_services_test::{Gate, Reply, ScriptedModel};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
@@ -187,6 +187,12 @@ impl Settings for FakeSettings {
         Ok(None)
     }
     async fn save_providers(&self, _: ProviderChange) -> Result<(), SettingsError> {
+        Ok(())
+    }
+    fn provider_memory(&self) -> Result<ProviderMemory, ServiceError> {
+        Ok(ProviderMemory::default())
+    }
+    fn remember_providers(&self, _: ProviderMemory) -> Result<(), ServiceError> {
         Ok(())
     }
     fn search_key(&self, _: &str) -> Result<Option<SecretString>, ServiceError> {

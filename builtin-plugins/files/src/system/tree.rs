@@ -44,7 +44,7 @@ impl Tree {
     pub(crate) fn open(workspace: &Path, confinement: Confinement) -> io::Result<Self> {
         let workspace = workspace.canonicalize()?;
         let base_path = match confinement {
-            Confinement::Workspace => workspace.clone(),
+            Confinement::Workspace | Confinement::ByApproval => workspace.clone(),
             Confinement::None => PathBuf::from("/"),
         };
         let base = Dir::open_ambient_dir(&base_path, ambient_authority())?;

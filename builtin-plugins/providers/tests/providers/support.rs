@@ -10,7 +10,7 @@ use linn_services::llm::wire::Endpoint;
 use linn_services::llm::{ChunkStream, Llm, LlmError, LlmPlugin, Wire};
 use linn_services::model::{FinishReason, GenerateRequest, LlmCallConfig, StreamChunk};
 use linn_services::providers::{ModelInfo, ProviderSpec, Providers};
-use linn_services::settings::{ProviderChange, Settings, SettingsError};
+use linn_services::settings::{ProviderChange, ProviderMemory, Settings, SettingsError};
 use linn_services_test::Gate;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
@@ -99,6 +99,7 @@ struct KeptState {
     variables: BTreeMap<String, String>,
     changes: Vec<ProviderChange>,
     failure: Option<String>,
+    memory: ProviderMemory,
 }
 
 impl Kept {
@@ -138,6 +139,13 @@ impl Settings for Kept {
         let mut state = self.0.lock().unwrap();
         state.changes.push(change);
         state.failure.clone().map_or(Ok(()), |why| Err(SettingsError::Store(why)))
+    }
+    fn provider_memory(&self) -> Result<ProviderMemory, ServiceError> {
+        Ok(self.0.lock().unwrap().memory.clone())
+    }
+    fn remember_providers(&self, memory: ProviderMemory) -> Result<(), ServiceError> {
+        self.0.lock().unwrap().memory = memory;
+        Ok(())
     }
     fn search_key(&self, _: &str) -> Result<Option<SecretString>, ServiceError> {
         Ok(None)

@@ -37,6 +37,12 @@ wire_events! {
         #[serde(flatten)]
         usage: &'a ProviderUsage,
     }
+    UmansConc<'a> = "umans_conc", plain {
+        used: Option<u64>,
+        limit: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider: Option<&'a str>,
+    }
     VisionConfig<'a> = "vision_config", plain {
         enabled: bool,
         vision_models: &'a [String],

@@ -31,6 +31,8 @@ wire_events! {
         #[serde(flatten)]
         state: &'a Value,
     }
+    Reflecting = "reflecting", plain { recurrence: u64, }
+    SummaryRequired = "summary_required", plain { attempt: u32, max_attempts: u32, }
     HttpRetry<'a> = "http_retry", plain {
         attempt: u32,
         backoff_ms: u64,
