@@ -95,7 +95,14 @@ pub(crate) fn insight(config: &Config) -> InsightConfig {
 
 /// How pages are fetched.
 pub(crate) fn web(config: &Config) -> WebConfig {
+    let limits = [
+        ("exa", config.get(&keys::SEARCH_EXA_MONTHLY_LIMIT)),
+        ("tavily", config.get(&keys::SEARCH_TAVILY_MONTHLY_LIMIT)),
+    ];
+    let home = config.sources().home.as_deref();
     WebConfig {
+        monthly_limits: limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect(),
+        counts_file: home.map(|it| linn_config::client_folder(it).join("searches.json")),
         timeout_s: config.get(&keys::FETCH_TIMEOUT_SECS),
         max_bytes: usize::try_from(config.get(&keys::FETCH_MAX_BYTES)).unwrap_or(usize::MAX),
         allowlist: config.get(&keys::FETCH_ALLOWLIST),

@@ -5,6 +5,7 @@ use linn::Harness;
 use linn::bridge::{BridgeConfig, BridgePlugin, stdio};
 use linn::config::{Config, Sources, keys};
 use linn::plugins::finish::{FinishConfig, FinishPlugin};
+use linn::plugins::llm_replay::{ReplayConfig, ReplayPlugin};
 use linn::plugins::session_store::{SessionStoreConfig, SessionStorePlugin};
 use linn::services::secrets::SecretKeeper;
 
@@ -15,6 +16,7 @@ use crate::cli::signals::{Signals, interrupt, shut_down};
 /// Serves one front end until its commands end, it reads no more, or a signal comes. `flags` are those of existing
 /// clients, and `--set` and its like.
 pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::Result<()> {
+    let mut signals = Signals::new().context("signals cannot be listened to")?;
     let sources = Sources::system(flags).context("the current folder cannot be told")?;
     let config = Config::load(sources, &linn::built_in_entries());
     for problem in config.problems() {
@@ -34,6 +36,8 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
     let folder = sessions::default_folder()?;
     // Front ends name the files of their sessions; without one a session leaves nothing behind.
     let store = SessionStoreConfig { named_only: true, ..SessionStoreConfig::new(&folder) };
+    // What models are asked and say, as a recording; keys are no part of it.
+    let debug_log = config.debug_log().map(|it| it.to_string_lossy().into_owned());
     // A front end shows what a model does; it is to show a last word as well.
     let finish = FinishConfig {
         reflect: config.get(&keys::MEMORY_AUTO_REFLECT),
@@ -47,6 +51,7 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
         .look_for_libraries()
         .plugin::<SessionStorePlugin>(store)
         .plugin::<FinishPlugin>(finish)
+        .plugin::<ReplayPlugin>(ReplayConfig { record: debug_log, ..ReplayConfig::default() })
         .build()
         .await?;
     // It makes its agent when it starts, so what drives agents has to be there.
@@ -54,7 +59,6 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
     if let Err(error) = harness.watch_plugins().await {
         tracing::warn!("plugins are not reloaded by themselves: {error}");
     }
-    let mut signals = Signals::new().context("signals cannot be listened to")?;
     let signal = tokio::select! {
         () = handle.ended() => None,
         signal = signals.end() => Some(signal),

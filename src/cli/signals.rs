@@ -5,6 +5,10 @@ use std::io;
 use anyhow::{Context as _, bail};
 use linn::Harness;
 
+/// SIGXFSZ, on Linux and macOS alike.
+#[cfg(unix)]
+const FILE_TOO_LARGE: std::ffi::c_int = 25;
+
 /// Listens from when it is made.
 pub(crate) struct Signals {
     #[cfg(unix)]
@@ -18,6 +22,8 @@ impl Signals {
     #[cfg(unix)]
     pub(crate) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
+        // Heard by nobody, it does not end the program: what was written to a file that is too large fails and is told.
+        drop(signal(SignalKind::from_raw(FILE_TOO_LARGE))?);
         let kinds = [("SIGTERM", SignalKind::terminate()), ("SIGHUP", SignalKind::hangup())];
         let ending = kinds.into_iter().map(|(name, kind)| signal(kind).map(|it| (name, it)));
         Ok(Self { ending: ending.collect::<Result<_, _>>()? })

@@ -52,6 +52,7 @@ pub(crate) const SYSTEM_MODULES: &[&str] = &[
     "builtin-plugins/script-plugins/src/system",
     "builtin-plugins/session-store/src/system",
     "builtin-plugins/shell/src/system",
+    "builtin-plugins/web/src/counts",
     "bus/fingerprint/src",
     "bus/src/frames",
     "bus/src/seams",

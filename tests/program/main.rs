@@ -4,6 +4,7 @@
 mod chat;
 mod config;
 mod demo;
+mod endpoints;
 mod first_plugin;
 mod plugins;
 mod run;

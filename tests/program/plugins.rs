@@ -121,6 +121,12 @@ fn scripts_are_installed_disabled_and_removed_like_libraries() {
     let manifest = json!({ "name": "polite", "version": "1.0.0", "description": "Says please.", "hooks": { "pre_bash": { "script": "ask.sh" } } });
     stage.write("polite/plugin.json", &manifest.to_string());
     stage.write("polite/ask.sh", "#!/bin/sh\necho '{}'\n");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(stage.path("polite/ask.sh"), executable).unwrap();
+    }
     let well = |arguments: &[&str]| {
         let output = stage.linn(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}{}", stdout(&output), stderr(&output));

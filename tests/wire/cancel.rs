@@ -3,7 +3,7 @@
 use linn_model_server::{Answer, Gate, ModelServer, Wire};
 use serde_json::{Value, json};
 
-use crate::client::{Client, calls, check_sequences, of, said, server, text, types};
+use crate::client::{Client, calls, check_sequences, of, said, server, text, types, until_some};
 
 /// Says "old " and waits; then what is scripted behind it.
 fn held(gate: &Gate, then: impl IntoIterator<Item = Answer>) -> ModelServer {
@@ -162,17 +162,4 @@ fn new_session_during_bash_terminates_old_process_and_new_session_works() {
             .all(|it| it["session_id"] == session && it["run_id"] != run)
     );
     until_some(|| rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).unwrap()).err());
-}
-
-/// What `look` finds at last. It looks at what the system tells of other processes, for which there is no signal.
-#[expect(clippy::disallowed_methods, reason = "a test that looks for half a minute has failed")]
-fn until_some<T>(look: impl Fn() -> Option<T>) -> T {
-    let begin = std::time::Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "it never came");
-        std::thread::yield_now();
-    }
 }

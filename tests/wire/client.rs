@@ -21,11 +21,17 @@ pub(crate) struct Setup {
     pub(crate) key: bool,
     /// Whether `init` is sent and its block read.
     pub(crate) init: bool,
+    /// Whether a turn with calls is to end with a word for the human; most scripts have none.
+    pub(crate) reflect: bool,
+    /// Events are read once this says so.
+    pub(crate) reads_when: Option<Receiver<()>>,
+    /// What the program may write to one file, in bytes.
+    pub(crate) file_limit: Option<u64>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { approval: "never", arguments: Vec::new(), variables: Vec::new(), key: true, init: true }
+        Self { approval: "never", arguments: Vec::new(), variables: Vec::new(), key: true, init: true, reflect: false, reads_when: None, file_limit: None }
     }
 }
 
@@ -63,13 +69,26 @@ impl Client {
         let providers = json!([{
             "name": "protocol_harness", "kind": "openai", "base_url": server.base_url(), "api_key_env": "PROTOCOL_HARNESS_KEY",
         }]);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linn"));
+        let program = env!("CARGO_BIN_EXE_linn");
+        let mut command = match setup.file_limit {
+            None => Command::new(program),
+            // The shell sets the limit, and is the program from then on.
+            Some(bytes) => {
+                let mut command = Command::new("sh");
+                let limits = format!("ulimit -f {}; exec \"$0\" \"$@\"", bytes / 512);
+                command.args(["-c", &limits, program]);
+                command
+            }
+        };
         command.env_clear().current_dir(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", work.join("home")).env("TMPDIR", work.join("tmp"));
         command.env("UMANS_PROVIDERS", providers.to_string()).env("UMANS_ACTIVE_PROVIDER", "protocol_harness");
         if setup.key {
             command.env("PROTOCOL_HARNESS_KEY", "test-key");
+        }
+        if !setup.reflect {
+            command.env("CATALYST_CODE_AUTO_REFLECT", "0");
         }
         command.envs(setup.variables.iter().map(|(name, value)| (name, value)));
         let text = |path: &Path| path.to_str().unwrap().to_owned();
@@ -81,7 +100,13 @@ impl Client {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = channel();
-        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let reads_when = setup.reads_when;
+        std::thread::spawn(move || {
+            if let Some(when) = reads_when {
+                let _ = when.recv();
+            }
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         // What the program logs is shown with the output of the test.
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| eprintln!("stderr: {line}")));
         let mut client = Self { child, stdin, lines, folder, seen: Vec::new() };
@@ -230,5 +255,18 @@ pub(crate) fn check_sequences(events: &[Value]) {
         let count = counts.entry(event["run_id"].as_str().unwrap()).or_insert(0);
         *count += 1;
         assert_eq!(event["sequence"], *count, "{event}");
+    }
+}
+
+/// What `look` finds at last. It looks at what the system tells of other processes, for which there is no signal.
+#[expect(clippy::disallowed_methods, reason = "a test that looks for half a minute has failed")]
+pub(crate) fn until_some<T>(look: impl Fn() -> Option<T>) -> T {
+    let begin = std::time::Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "it never came");
+        std::thread::yield_now();
     }
 }

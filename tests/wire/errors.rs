@@ -31,6 +31,27 @@ fn provider_504_gateway_timeout_retries_then_succeeds() {
 }
 
 #[test]
+fn a_busy_endpoint_is_asked_again_when_it_says_and_given_up_after_four_attempts() {
+    let busy = || Answer::status("503 Service Unavailable", r#"{"error":{"message":"overloaded"}}"#).header("retry-after", "0");
+    let server = server([busy(), busy(), text("fine"), busy(), busy(), busy(), busy()]);
+    let mut client = Client::start(&server);
+    client.prompt("hi");
+    let events = client.until("done");
+    let retries: Vec<_> =
+        of(&events, "http_retry").iter().map(|it| (it["attempt"].clone(), it["status"].clone(), it["backoff_ms"].clone())).collect();
+    assert_eq!(retries, [(json!(1), json!(503), json!(50)), (json!(2), json!(503), json!(50))]);
+    assert_eq!((said(&events).as_str(), of(&events, "error").len()), ("fine", 0));
+    client.prompt("again");
+    let events = client.until("done");
+    assert_eq!(of(&events, "http_retry").len(), 3);
+    let errors = of(&events, "error");
+    let message = errors[0]["message"].as_str().unwrap();
+    assert!(errors.len() == 1 && message.starts_with("HTTP 503 Service Unavailable: "), "{errors:?}");
+    let names = types(&events);
+    assert_eq!(names[names.len() - 2..], ["error", "done"]);
+}
+
+#[test]
 fn provider_midstream_body_drop_retries_after_partial_and_succeeds() {
     let frames = Wire::OpenAi.text_frames(&["par", "tial"]);
     let server = server([Answer::stream(frames[..1].to_vec()).dropped(), text("whole")]);

@@ -2,11 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod approval;
+mod beside;
 mod cancel;
 mod client;
+mod closing;
 mod commands;
+mod compaction;
 mod errors;
+mod limits;
 mod plugins;
+mod restart;
 mod sessions;
 mod startup;
 mod transport;

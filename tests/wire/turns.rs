@@ -201,3 +201,25 @@ fn without_a_key_nothing_is_asked() {
     );
     assert!(server.requests().is_empty());
 }
+
+#[test]
+fn a_prompt_brings_files_of_the_workspace_along_and_no_others_up_to_its_limits() {
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("x.txt");
+    std::fs::write(&secret, "from outside").unwrap();
+    let server = server([text("Read.")]);
+    // Where nothing is asked about tools may read all files; what a prompt mentions is held to the workspace.
+    let mut client = Client::start(&server);
+    std::os::unix::fs::symlink(&secret, client.path("link.txt")).unwrap();
+    for n in 0..5 {
+        std::fs::write(client.path(&format!("f{n}.txt")), format!("{n}").repeat(20 << 10)).unwrap();
+    }
+    let files = (0..5).map(|n| format!("@f{n}.txt")).collect::<Vec<_>>().join(" ");
+    client.prompt(&format!("see @{} and @link.txt, {files}!", secret.display()));
+    let events = client.until("done");
+    let attached = of(&events, "info").iter().find_map(|it| it["message"].as_str().filter(|it| it.starts_with("attached")));
+    // 64 KiB of files go along, and each has 20.
+    assert_eq!(attached, Some("attached 3 file(s) from @mentions: f0.txt, f1.txt, f2.txt"));
+    let asked = String::from_utf8(server.requests()[0].body.clone()).unwrap();
+    assert!(!asked.contains("from outside") && asked.contains("@f4.txt!"), "{}", asked.len());
+}

@@ -18,7 +18,7 @@ use crate::system::{Stop, Tree, Workers};
 pub struct FsPlugin;
 
 /// What [`FsPlugin`] looks up where its config says so.
-#[derive(Debug, Inject)]
+#[derive(Inject)]
 pub struct FsNeeds {
     modes: Lookup<dyn ApprovalModes>,
 }
@@ -77,10 +77,11 @@ impl Provider {
         &self,
         job: impl FnOnce(&Tree, &Stop) -> Result<T, FsError> + Send + 'static,
     ) -> Result<T, FsError> {
-        let tree = match &self.unconfined {
-            Some(it) if is_off(&it.modes).await => it.tree.clone(),
-            _ => self.tree.clone(),
+        let unconfined = match &self.unconfined {
+            Some(it) => is_off(&it.modes).await.then(|| it.tree.clone()),
+            None => None,
         };
+        let tree = unconfined.unwrap_or_else(|| self.tree.clone());
         self.workers.run(move |stop| job(&tree, stop)).await
     }
 }

@@ -8,6 +8,7 @@ use linn_bus::{Root, TokioRuntime};
 use linn_bus_test::{leak_check, run};
 use linn_model_server::{Answer, Framing, ModelServer, Wire as ServerWire};
 use linn_plugin_llm_anthropic::{AnthropicConfig, AnthropicPlugin};
+use linn_services::events::LlmEffortReplaced;
 use linn_services::llm::wire::{Endpoint, EndpointModel, KeyKind};
 use linn_services::llm::{Assembler, Llm, LlmError, LlmPlugin};
 use linn_services::model::{ContentBlock, FinishReason, GenerateRequest, LlmCallConfig, Message, Role, ToolSchema};
@@ -323,6 +324,30 @@ fn thinking_is_asked_for_where_the_model_can() {
         let expected = budget.map_or(Value::Null, |it| json!({ "type": "enabled", "budget_tokens": it }));
         assert_eq!(sent(effort, max_tokens, levels), expected, "{effort} {max_tokens:?}");
     }
+}
+
+#[test]
+fn wp_8_3_an_effort_that_the_model_does_not_know_is_replaced_and_told() {
+    run(async |root| {
+        let transport = ScriptedTransport::new([good(), good(), good()]);
+        let levels = vec!["low".to_owned(), "high".to_owned()];
+        let mut endpoint = endpoint();
+        endpoint.models = vec![EndpointModel { id: "claude".into(), effort_levels: levels, max_tokens: None }];
+        root.mount::<LlmPlugin>(()).unwrap().running().await.unwrap();
+        root.mount::<AnthropicPlugin>(config(endpoint, &transport)).unwrap().running().await.unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let seen = told.clone();
+        let _listener =
+            root.on(move |it: &LlmEffortReplaced| seen.lock().unwrap().push((it.requested.clone(), it.used.clone())));
+        let llm = root.get::<dyn Llm>().unwrap();
+        // One it has is not replaced, whatever its case; nor is thinking that is not wanted.
+        for effort in ["medium", "HIGH", "none"] {
+            let mut asked = request();
+            asked.config.effort = Some(effort.into());
+            drop(llm.stream(Arc::new(asked), None).await.unwrap());
+        }
+        assert_eq!(*told.lock().unwrap(), [("medium".to_owned(), "high".to_owned())]);
+    });
 }
 
 #[test]

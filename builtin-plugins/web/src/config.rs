@@ -1,6 +1,8 @@
 //! What the plugins are configured with.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use linn_bus::Fault;
@@ -23,6 +25,10 @@ pub struct WebConfig {
     pub exa_url: String,
     /// Where Tavily is asked.
     pub tavily_url: String,
+    /// Searches a month that a service, `exa` or `tavily`, is asked for at most; no limit for one that is not named.
+    pub monthly_limits: BTreeMap<String, u64>,
+    /// The file that searches are counted in, for all programs of the user; by default they are counted for this one.
+    pub counts_file: Option<PathBuf>,
     /// What requests go through; by default the network.
     #[serde(skip)]
     pub http: Option<Arc<dyn Http>>,
@@ -36,6 +42,8 @@ impl Default for WebConfig {
             allowlist: Vec::new(),
             exa_url: "https://api.exa.ai/search".to_owned(),
             tavily_url: "https://api.tavily.com/search".to_owned(),
+            monthly_limits: BTreeMap::new(),
+            counts_file: None,
             http: None,
         }
     }

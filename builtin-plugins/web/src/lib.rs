@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod counts;
 mod http;
 mod page;
 mod plugin;

@@ -9,6 +9,7 @@ use linn_services::tools::Tools;
 use linn_services::web::Web;
 
 use crate::config::WebConfig;
+use crate::counts::Counts;
 use crate::http::{Http, network};
 use crate::provider::Provider;
 use crate::tools;
@@ -63,7 +64,8 @@ impl Plugin for WebServicePlugin {
             Some(http) => http.clone(),
             None => Arc::new(network()),
         };
-        ctx.provide::<dyn Web>(Arc::new(Provider { ctx: ctx.clone(), settings, http, config }))?;
+        let counts = Counts::new(config.counts_file.clone());
+        ctx.provide::<dyn Web>(Arc::new(Provider { ctx: ctx.clone(), settings, http, counts, config }))?;
         Ok(())
     }
 }

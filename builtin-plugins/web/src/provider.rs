@@ -10,6 +10,7 @@ use linn_services::web::{Web, WebError, WebHit, WebPage, WebQuery, WebRequest};
 use url::Url;
 
 use crate::config::WebConfig;
+use crate::counts::Counts;
 use crate::http::{Ask, Head, Http, HttpError};
 use crate::search::Engine;
 
@@ -24,6 +25,7 @@ pub(crate) struct Provider {
     pub(crate) settings: Option<Svc<dyn Settings>>,
     pub(crate) http: Arc<dyn Http>,
     pub(crate) config: WebConfig,
+    pub(crate) counts: Counts,
 }
 
 /// An address of the web.
@@ -84,15 +86,33 @@ impl Provider {
         Err(WebError::Redirects(MAX_REDIRECTS))
     }
 
-    /// The first service that has a key, and how it is asked.
+    /// The first service that has a key and searches left this month, and how it is asked. The search is counted.
     fn engine(&self, query: &WebQuery) -> Result<(Engine, Ask), WebError> {
+        let mut used_up = None;
         for engine in Engine::ALL {
             let key = self.settings.as_ref().and_then(|it| it.search_key(engine.name()).ok().flatten());
-            if let Some(key) = key {
-                return Ok((engine, engine.ask(&self.config, query, &key)));
+            let Some(key) = key else { continue };
+            if let Some(limit) = self.config.monthly_limits.get(engine.name())
+                && !self.is_left(engine, *limit)
+            {
+                let why = format!("the {limit} searches of this month are used up");
+                used_up = Some(WebError::Search { service: engine.name().to_owned(), why });
+                continue;
             }
+            return Ok((engine, engine.ask(&self.config, query, &key)));
+        }
+        if let Some(error) = used_up {
+            return Err(error);
         }
         Err(WebError::NoSearch { services: Engine::ALL.iter().map(|it| it.name().to_owned()).collect() })
+    }
+
+    /// Whether a service may be searched once more. What cannot be counted is allowed, and told to whoever looks after it.
+    fn is_left(&self, engine: Engine, limit: u64) -> bool {
+        self.counts.take(&**self.ctx.clock(), engine.name(), limit).unwrap_or_else(|error| {
+            self.ctx.logger().warn(format_args!("searches are not counted: {error}"));
+            true
+        })
     }
 
     async fn hits(&self, query: &WebQuery) -> Result<Vec<WebHit>, WebError> {

@@ -257,6 +257,24 @@ fn wp_7_2_tavily_is_searched_where_it_alone_has_a_key() {
 }
 
 #[test]
+fn wp_3_2_a_service_whose_searches_of_the_month_are_used_up_is_passed_over() {
+    run(async |root| {
+        let found = r#"{"results":[{"title":"One","url":"https://1"}]}"#;
+        let exa = Net::default().page("https://api.exa.ai/search", "application/json", found);
+        let net = exa.page("https://api.tavily.com/search", "application/json", found);
+        let limits = [("exa".to_owned(), 1), ("tavily".to_owned(), 1)].into();
+        let config = WebConfig { monthly_limits: limits, ..over(&net) };
+        let tools = tools(&root, config, &[("exa", "k1"), ("tavily", "k2")]).await;
+        for engine in ["api.exa.ai", "api.tavily.com"] {
+            assert!(!call(&tools, "web_search", json!({ "query": "x" })).await.1);
+            assert!(net.asked().remove(0).url.contains(engine));
+        }
+        let (told, is_error, _) = call(&tools, "web_search", json!({ "query": "x" })).await;
+        assert!(is_error && told.contains("the 1 searches of this month are used up"), "{told}");
+    });
+}
+
+#[test]
 fn without_a_key_nobody_is_searched() {
     run(async |root| {
         let tools = tools(&root, over(&Net::default()), &[]).await;

@@ -1,7 +1,5 @@
 //! What runs without a question.
 
-use std::sync::Arc;
-
 use linn_services::approval::{ApprovalMode, ApprovalModes, Permission};
 use linn_services::events::ApprovalChanged;
 use linn_services::persistence::SessionFiles;
@@ -58,7 +56,7 @@ impl Bridge {
     /// Keeps which classes of tools are permitted in the current session, for its next life.
     fn keep_escalations(&self) {
         let Some(agent) = self.agent() else { return };
-        self.spawn(async move |bridge: Arc<Self>| {
+        self.spawn(move |bridge| async move {
             let modes = bridge.service::<dyn ApprovalModes>().and_then(|it| it.permissions(agent.session()).ok());
             let (Some(files), Some(permitted)) = (bridge.service::<dyn SessionFiles>(), modes) else { return };
             let classes: Vec<String> = permitted.iter().filter_map(class_name).map(str::to_owned).collect();

@@ -1,6 +1,5 @@
 //! How many sessions of a provider are in use, for providers that count them.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ impl Bridge {
         if self.is_watching.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.spawn(async move |bridge: Arc<Self>| {
+        self.spawn(|bridge| async move {
             while let Some(provider) = bridge.counted() {
                 bridge.tell_concurrency(&provider).await;
                 bridge.ctx.clock().sleep(EVERY).await;

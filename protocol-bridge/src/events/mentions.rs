@@ -1,5 +1,7 @@
 //! What a prompt of the front end brings along: files that it mentions as `@path`, and pictures that it names by their file.
 
+use std::path::{Component, Path};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use linn_bus::{ListenerError, Next};
@@ -17,6 +19,9 @@ const FILE_BYTES: u64 = 24 << 10;
 
 /// How large all files of a prompt may be, in bytes.
 const ALL_FILES_BYTES: usize = 64 << 10;
+
+/// How many mentions of a prompt are looked for among the files: a prompt may be nothing but words with an `@`.
+const MOST_MENTIONS: usize = 64;
 
 /// How large a picture may be, in bytes.
 const PICTURE_BYTES: u64 = 10 << 20;
@@ -80,6 +85,7 @@ impl Bridge {
 struct Attached {
     paths: Vec<String>,
     n_bytes: usize,
+    n_tried: usize,
 }
 
 impl Attached {
@@ -107,12 +113,21 @@ impl Attached {
 
     /// The file that a mention means, with or without the punctuation behind it.
     async fn read<'a>(&mut self, fs: &dyn Fs, mention: &'a str) -> Option<(&'a str, String)> {
+        self.n_tried += 1;
+        if self.n_tried > MOST_MENTIONS || self.n_bytes >= ALL_FILES_BYTES {
+            return None;
+        }
         let bare = mention.trim_end_matches(PUNCTUATION);
-        for path in [mention, bare] {
-            if path.is_empty() {
+        let is_bare = bare.len() == mention.len();
+        for path in [mention, bare].into_iter().take(if is_bare { 1 } else { 2 }) {
+            if !is_inside(path) {
                 continue;
             }
             let Ok(file) = fs.read(path, FILE_BYTES).await else { continue };
+            // A link may lead out of the workspace; what lies there is told by its whole path.
+            if !is_inside(&file.target.display_path) {
+                continue;
+            }
             let Ok(content) = String::from_utf8(file.content) else { continue };
             if self.n_bytes + content.len() > ALL_FILES_BYTES {
                 return None;
@@ -132,6 +147,13 @@ fn next_mention(text: &str) -> Option<(&str, &str, &str)> {
     let behind = &text[at + 1..];
     let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
     Some((&text[..at], &behind[..end], &behind[end..]))
+}
+
+/// Whether a path names something in the workspace, as far as its words tell. What a prompt mentions is held to it, also where
+/// tools are not.
+fn is_inside(path: &str) -> bool {
+    let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
+    !path.is_empty() && Path::new(path).components().all(is_down)
 }
 
 /// Whether a picture is named by its file.
@@ -176,6 +198,12 @@ mod tests {
         assert_eq!(next_mention("@x"), Some(("", "x", "")));
         assert_eq!(next_mention("mail me@home or @you"), Some(("mail me@home or ", "you", "")));
         assert_eq!(next_mention("nothing@all"), None);
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_not_brought_along() {
+        assert!(is_inside("a/b.rs") && is_inside("./a"));
+        assert!(!is_inside("/etc/passwd") && !is_inside("../a") && !is_inside("a/../../b") && !is_inside(""));
     }
 
     #[test]

@@ -25,6 +25,9 @@ struct Arguments {
 /// The questions that a session ends with because the program ended before somebody answered; none of them if what the
 /// model wrote cannot be asked.
 pub(crate) fn unanswered(session: &Session) -> Option<Vec<Question>> {
+    if session.turns().open_turn().is_some() {
+        return None;
+    }
     let (id, arguments) = session.find_last(|it| match &it.fact {
         Fact::ToolCall(call) if call.name.as_str() == "ask" => Some(Some((call.call_id.clone(), call.arguments.clone()))),
         Fact::ToolCall(_) | Fact::UserMessage(_) | Fact::AssistantMessage(_) | Fact::SessionRewind(_) => Some(None),

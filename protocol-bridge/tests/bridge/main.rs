@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test waits for has to be there")]
 
 mod cancel;
+mod closing;
 mod conversation;
 mod files;
 mod human;

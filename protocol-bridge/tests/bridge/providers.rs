@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use linn_bus::{Root, ServiceError, provider};
-use linn_bus_test::run;
+use linn_bus_test::{run, run_with};
 use linn_services::llm::Llm;
 use linn_services::providers::{
     EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
-    ProvidersError, Put,
+    ProvidersError, Put, UsageWindow,
 };
 use linn_services::settings::{ProviderChange, ProviderMemory, Settings, SettingsError};
 use linn_services_test::{Gate, Reply, ScriptedModel};
@@ -28,6 +29,8 @@ struct Fake {
     /// The models were looked for.
     knows: Arc<AtomicBool>,
     refreshed: Gate,
+    /// There is a third provider, `umans`, which counts sessions.
+    counts: Arc<AtomicBool>,
 }
 
 impl Fake {
@@ -41,6 +44,7 @@ impl Fake {
             looked,
             knows: Arc::default(),
             refreshed,
+            counts: Arc::default(),
         }
     }
 
@@ -71,7 +75,13 @@ impl Fake {
 #[provider]
 impl Providers for Fake {
     fn list(&self) -> Result<Vec<ProviderInfo>, ServiceError> {
-        Ok(vec![Self::info("one"), Self::info("two")])
+        let counted = || ProviderInfo {
+            base_url: "https://api.code.umans.ai/v1".to_owned(),
+            has_key: true,
+            ..Self::info("umans")
+        };
+        let counted = self.counts.load(Relaxed).then(counted);
+        Ok([Self::info("one"), Self::info("two")].into_iter().chain(counted).collect())
     }
     fn active(&self) -> Result<ProviderInfo, ServiceError> {
         Ok(Self::info(&self.active.lock().unwrap()))
@@ -154,6 +164,19 @@ impl Providers for Fake {
         Ok(Put { replaced: provider.name == "two", provider, kept: Kept::default() })
     }
     async fn usage(&self, model: Option<&str>) -> Result<ProviderUsage, ServiceError> {
+        if model.is_some_and(|it| it.starts_with("umans:")) {
+            let used = |id: &str, used| UsageWindow {
+                id: id.to_owned(),
+                label: String::new(),
+                unit: "sessions".to_owned(),
+                used: Some(used),
+                limit: Some(4.0),
+                resets_at: None,
+                detail: None,
+            };
+            let windows = vec![used("requests", 9.0), used("concurrency", 2.0)];
+            return Ok(ProviderUsage { provider: "umans".to_owned(), available: true, windows, ..Default::default() });
+        }
         let message = Some("Provider `one` does not publish usage stats for /usage.".to_owned());
         Ok(ProviderUsage {
             provider: "one".to_owned(),
@@ -467,5 +490,25 @@ fn usage_is_never_an_error_4_3() {
             (&json!(false), &json!("shared"), &json!([]))
         );
         assert!(usage["message"].is_string());
+    });
+}
+
+#[test]
+fn sessions_in_use_are_told_while_a_provider_counts_them_5_4() {
+    run_with(async |root, time| {
+        let fake = Fake::new();
+        fake.counts.store(true, Relaxed);
+        let mut world = world(root, &fake, []).await;
+        time.hold_clock();
+        world.send(json!({ "type": "init" })).await;
+        let told = world.event("umans_conc").await;
+        assert_eq!((&told["used"], &told["limit"], &told["provider"]), (&json!(2), &json!(4), &json!("umans")));
+        time.advance(Duration::from_secs(5)).await;
+        assert_eq!(world.event("umans_conc").await["used"], 2);
+        fake.counts.store(false, Relaxed);
+        time.advance(Duration::from_secs(5)).await;
+        let told = world.event("umans_conc").await;
+        assert_eq!((&told["used"], &told["limit"], told.get("provider")), (&Value::Null, &Value::Null, None));
+        time.release_clock();
     });
 }

@@ -239,3 +239,29 @@ fn the_plugin_leaves_nothing_behind() {
         .await;
     });
 }
+
+#[test]
+fn what_a_front_end_changed_outlives_a_reload_of_the_plugin() {
+    run(async |root| {
+        let net = Net::new([]);
+        let with = || config(&net, vec![spec("a"), spec("b")]);
+        let kept = Kept::default();
+        let mut of = harness(&root, with(), &kept).await;
+        let wire = Asked::new("openai");
+        of.llm.register_wire(&root, std::sync::Arc::new(wire.clone())).unwrap();
+        of.providers.set_key(Some("b"), "set-later".into()).await.unwrap();
+        of.providers.put(ProviderSpec { api_key: Some("of-c".into()), ..spec("c") }).await.unwrap();
+        of.providers.log_out("a").await.unwrap();
+        of.providers.set_active("b").await.unwrap();
+        of.update(&root, with()).await;
+        let names: Vec<_> = of.providers.list().unwrap().into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(of.providers.active().unwrap().name, "b");
+        of.ask("b:m").await.unwrap();
+        assert_eq!(wire.last(), "b b:m set-later");
+        of.ask("c:m").await.unwrap();
+        assert_eq!(wire.last(), "c c:m of-c");
+        // A new program knows what was kept, and no more.
+        assert!(!format!("{:?}", linn_services::settings::Settings::provider_memory(&kept).unwrap()).contains("set-later"));
+    });
+}

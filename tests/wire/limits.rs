@@ -1,0 +1,154 @@
+//! What a front end, a disk or an endpoint may do to the program without taking it down.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+
+use linn_model_server::{Answer, Wire};
+use serde_json::{Value, json};
+
+use crate::client::{Client, Setup, of, said, server, text, until_some};
+
+/// A number of `/proc/<pid>/<file>`.
+fn number(client: &Client, file: &str, name: &str) -> u64 {
+    let all = std::fs::read_to_string(format!("/proc/{}/{file}", client.pid())).unwrap();
+    let line = all.lines().find(|it| it.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The most memory that the program ever had, in KiB.
+fn peak_kib(client: &Client) -> u64 {
+    number(client, "status", "VmHWM:")
+}
+
+#[test]
+fn a_front_end_that_stops_reading_holds_up_the_stream_and_memory_stays_bounded() {
+    const PIECES: usize = 24_000;
+    let piece = "x".repeat(2_000);
+    let frames = Wire::OpenAi.text_frames(&[&piece]);
+    let frames = std::iter::repeat_n(frames[0].clone(), PIECES).chain(frames[1..].to_vec());
+    let server = server([Answer::stream(frames)]);
+    let (go_on, reads_when) = channel();
+    let setup = Setup { init: false, reads_when: Some(reads_when), ..Setup::default() };
+    let mut client = Client::with(&server, setup);
+    client.send(json!({ "type": "init" }));
+    client.prompt("go");
+    // It reads on until it has said as much as may wait, and then no more: what it has read stays the same.
+    let read = |client: &Client| number(client, "io", "rchar:");
+    let mut last = (0, 0);
+    until_some(|| {
+        let now = read(&client);
+        last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
+        (now > 4 << 20 && last.1 > 20_000).then_some(())
+    });
+    let read_at_most = last.0;
+    assert!(read_at_most < (PIECES as u64 * 2_000) * 3 / 4, "{read_at_most} bytes were read while nobody listened");
+    let held = peak_kib(&client);
+    go_on.send(()).unwrap();
+    let events = client.until("done");
+    assert_eq!(said(&events).len(), PIECES * 2_000, "nothing is lost");
+    // The session holds the answer; what waited for the front end is no more than it was.
+    assert!(held < 160 << 10, "{held} KiB while {read_at_most} bytes had been read");
+}
+
+#[test]
+fn lines_that_are_too_long_one_after_the_other_take_no_memory() {
+    let server = server([]);
+    let mut client = Client::start(&server);
+    let before = peak_kib(&client);
+    let mut line = vec![b'x'; 64 << 20];
+    line.push(b'\n');
+    for _ in 0..2 {
+        client.send_bytes(&line);
+        let error = client.event("error");
+        assert_eq!(error["message"], "command exceeds 8388608 byte limit");
+    }
+    let grown = peak_kib(&client) - before;
+    assert!(grown < 48 << 10, "{grown} KiB for lines that nobody wanted");
+    client.ask(json!({ "type": "stats" }), "stats");
+}
+
+#[test]
+fn half_a_line_and_then_nothing_waits_without_harm_and_ends_with_the_input() {
+    let server = server([text("hi")]);
+    let mut client = Client::start(&server);
+    client.prompt("hello");
+    client.send_bytes(b"{\"type\":\"st");
+    // What came before the half line is served.
+    assert_eq!(said(&client.until("done")), "hi");
+    let (events, status) = client.close();
+    let error = of(&events, "error")[0];
+    assert_eq!(error["code"], "invalid_command", "{error}");
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn an_output_that_takes_nothing_ends_the_program_and_the_session_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let session = folder.path().join("session.jsonl");
+    #[expect(clippy::disallowed_methods, reason = "the program is what is tested")]
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linn"));
+    command.env_clear().env("HOME", folder.path()).current_dir(folder.path());
+    command.args(["--session", session.to_str().unwrap()]);
+    let mut child = command.stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    writeln!(stdin, "{}", json!({ "type": "init" })).unwrap();
+    // The input stays open: it ends because nobody can be told anything.
+    let status = child.wait().unwrap();
+    drop(stdin);
+    assert!(status.code().is_some(), "it ended by itself: {status:?}");
+}
+
+#[test]
+fn a_disk_that_is_full_is_told_and_the_conversation_goes_on() {
+    let long = "a long answer ".repeat(3_000);
+    let server = server((0..4).map(|_| text(&long)).chain([text("still here")]));
+    let setup = Setup { file_limit: Some(64 << 10), ..Setup::default() };
+    let mut client = Client::with(&server, setup);
+    for _ in 0..4 {
+        client.prompt("more");
+        client.until("done");
+    }
+    let unsaved = client.seen.iter().filter(|it| it["type"] == "info").find_map(|it| {
+        it["message"].as_str().filter(|it| it.starts_with("the session could not be saved")).map(str::to_owned)
+    });
+    let unsaved = unsaved.unwrap_or_else(|| panic!("nobody was told: {:#?}", client.seen.last()));
+    assert!(unsaved.contains("in memory alone"), "{unsaved}");
+    client.prompt("there?");
+    assert_eq!(said(&client.until("done")), "still here");
+    let folder = client.leave();
+    // What was written before can be read by the next program.
+    let mut client = Client::within(folder, &server, Setup { init: false, ..Setup::default() });
+    client.send(json!({ "type": "init" }));
+    client.until("agents");
+    client.ask(json!({ "type": "stats" }), "stats");
+    let wrong: Vec<&Value> = of(&client.seen, "error");
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn a_call_of_five_megabytes_in_many_pieces_arrives_whole() {
+    let piece = "x".repeat(250);
+    let call = |fields: Value| {
+        let delta = json!({ "tool_calls": [{ "index": 0, "function": fields }] });
+        format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": delta }] }))
+    };
+    let begin = json!({ "tool_calls": [{ "index": 0, "id": "c1", "type": "function", "function": {
+        "name": "write_file", "arguments": "{\"path\":\"big.txt\",\"content\":\"" } }] });
+    let begin = format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": begin }] }));
+    let end = Wire::OpenAi.call_frames(&[]);
+    let frames = std::iter::once(begin)
+        .chain(std::iter::repeat_n(call(json!({ "arguments": piece })), 20_000))
+        .chain([call(json!({ "arguments": "\"}" }))])
+        .chain(end);
+    let server = server([Answer::stream(frames), text("Written.")]);
+    let mut client = Client::start(&server);
+    client.prompt("write");
+    let events = client.until("done");
+    assert_eq!(said(&events), "Written.", "{:#?}", of(&events, "error"));
+    assert_eq!(std::fs::metadata(client.path("big.txt")).unwrap().len(), 5_000_000);
+    let pieces: usize = of(&events, "tool_call_args").iter().map(|it| it["args"].as_str().unwrap().len()).sum();
+    assert_eq!(pieces, of(&events, "tool_call")[0]["args"].as_str().unwrap().len());
+}
