@@ -10,7 +10,11 @@ fn read(path: &str) -> String {
 
 /// What stands between backticks in the page.
 fn named(page: &str) -> BTreeSet<&str> {
-    page.split('`').skip(1).step_by(2).flat_map(|it| it.split([' ', ',', ':', '{', '}', '.', '[', ']', '"', '?'])).collect()
+    page.split('`')
+        .skip(1)
+        .step_by(2)
+        .flat_map(|it| it.split([' ', ',', ':', '{', '}', '.', '[', ']', '"', '?']))
+        .collect()
 }
 
 /// `SomeName` as `some_name`.

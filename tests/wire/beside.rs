@@ -1,6 +1,6 @@
 //! `abort` while something goes on beside a turn or instead of one, and what is asked of features that are not there.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use linn_model_server::{Answer, Gate, Wire};
@@ -71,7 +71,9 @@ fn abort_ends_a_refresh_of_models() {
 #[test]
 fn abort_ends_a_compaction_and_leaves_the_history_as_it_is() {
     let gate = Gate::new();
-    let server = server((0..4).map(|_| uncounted(&"long answer ".repeat(200))).chain([text("never").held_at(&gate), text("next")]));
+    let server = server(
+        (0..4).map(|_| uncounted(&"long answer ".repeat(200))).chain([text("never").held_at(&gate), text("next")]),
+    );
     let mut client = Client::start(&server);
     for _ in 0..4 {
         client.prompt(&"a long question ".repeat(100));
@@ -147,7 +149,11 @@ fn what_acts_on_features_that_are_not_there_says_what_is_missing() {
         (json!({ "type": "start_goal", "goal": "write it", "model": "mock-model" }), "error", "goals"),
         (json!({ "type": "approve_goal_plan" }), "error", "requires phase plan_ready (got idle)"),
         (json!({ "type": "cancel_goal" }), "info", "no active goal to cancel"),
-        (json!({ "type": "intercom_reply", "request_id": "i-1", "reply": "yes" }), "error", "no pending intercom ask for id i-1"),
+        (
+            json!({ "type": "intercom_reply", "request_id": "i-1", "reply": "yes" }),
+            "error",
+            "no pending intercom ask for id i-1",
+        ),
         (json!({ "type": "create_checkpoint" }), "error", "checkpoint"),
         (json!({ "type": "restore_checkpoint", "id": "cp-1" }), "error", "checkpoint"),
         (json!({ "type": "save_memory", "text": "x" }), "error", "memor"),

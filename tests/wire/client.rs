@@ -31,7 +31,16 @@ pub(crate) struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { approval: "never", arguments: Vec::new(), variables: Vec::new(), key: true, init: true, reflect: false, reads_when: None, file_limit: None }
+        Self {
+            approval: "never",
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            key: true,
+            init: true,
+            reflect: false,
+            reads_when: None,
+            file_limit: None,
+        }
     }
 }
 
@@ -260,7 +269,7 @@ pub(crate) fn check_sequences(events: &[Value]) {
 
 /// What `look` finds at last. It looks at what the system tells of other processes, for which there is no signal.
 #[expect(clippy::disallowed_methods, reason = "a test that looks for half a minute has failed")]
-pub(crate) fn until_some<T>(look: impl Fn() -> Option<T>) -> T {
+pub(crate) fn until_some<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begin = std::time::Instant::now();
     loop {
         if let Some(found) = look() {

@@ -15,7 +15,8 @@ fn reflecting() -> Setup {
 
 /// The types of a turn that matter here.
 fn course(events: &[Value]) -> Vec<&str> {
-    let wanted = ["tool_call", "tool_result", "reflecting", "summary_required", "metrics", "cost_update", "done", "error"];
+    let wanted =
+        ["tool_call", "tool_result", "reflecting", "summary_required", "metrics", "cost_update", "done", "error"];
     types(events).into_iter().filter(|it| wanted.contains(it)).collect()
 }
 
@@ -37,7 +38,8 @@ fn a_turn_with_calls_and_no_word_for_the_human_is_asked_for_one_and_then_told_to
     ];
     assert_eq!(course(&events), expected);
     assert_eq!(of(&events, "reflecting")[0]["recurrence"], 1);
-    let rounds: Vec<_> = of(&events, "summary_required").iter().map(|it| (&it["attempt"], &it["max_attempts"])).collect();
+    let rounds: Vec<_> =
+        of(&events, "summary_required").iter().map(|it| (&it["attempt"], &it["max_attempts"])).collect();
     assert_eq!(rounds, [(&json!(1), &json!(2)), (&json!(2), &json!(2))]);
     check_sequences(&events);
     assert_eq!(server.n_left(), 0);

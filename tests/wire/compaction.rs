@@ -40,12 +40,15 @@ fn an_automatic_compaction_is_told_inside_of_the_run_before_its_request() {
     long_history(&mut client);
     client.prompt(&"and one more ".repeat(6_800));
     let events = client.until("done");
-    let names: Vec<_> = types(&events).into_iter().filter(|it| ["compacting", "compacted", "delta", "done"].contains(it)).collect();
+    let names: Vec<_> =
+        types(&events).into_iter().filter(|it| ["compacting", "compacted", "delta", "done"].contains(it)).collect();
     assert_eq!(names, ["compacting", "compacted", "delta", "done"], "{events:#?}");
     let (began, ended) = (of(&events, "compacting")[0], of(&events, "compacted")[0]);
     assert_eq!(began["trigger"], "threshold", "{began}");
     assert!(began["run_id"].is_string() && ended["run_id"] == began["run_id"], "{began}");
-    for field in ["before_tokens", "after_tokens", "summary_chars", "context_window", "threshold_tokens", "hard_limit_tokens"] {
+    for field in
+        ["before_tokens", "after_tokens", "summary_chars", "context_window", "threshold_tokens", "hard_limit_tokens"]
+    {
         assert!(ended[field].is_u64(), "{field}: {ended}");
     }
     assert!(ended["after_tokens"].as_u64() < ended["before_tokens"].as_u64(), "{ended}");
@@ -93,10 +96,7 @@ fn a_session_that_has_taken_its_tokens_is_asked_no_more() {
     let events = client.until("done");
     let names: Vec<_> = types(&events).into_iter().filter(|it| *it != "work_state").collect();
     assert_eq!(names, ["error", "done"]);
-    assert_eq!(
-        of(&events, "error")[0]["message"],
-        "session token budget exhausted (30 >= 30); start a new session"
-    );
+    assert_eq!(of(&events, "error")[0]["message"], "session token budget exhausted (30 >= 30); start a new session");
     assert_eq!(server.requests().len(), 2);
     // Another session has a budget of its own.
     client.send(json!({ "type": "new_session" }));

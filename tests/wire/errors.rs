@@ -32,13 +32,17 @@ fn provider_504_gateway_timeout_retries_then_succeeds() {
 
 #[test]
 fn a_busy_endpoint_is_asked_again_when_it_says_and_given_up_after_four_attempts() {
-    let busy = || Answer::status("503 Service Unavailable", r#"{"error":{"message":"overloaded"}}"#).header("retry-after", "0");
+    let busy = || {
+        Answer::status("503 Service Unavailable", r#"{"error":{"message":"overloaded"}}"#).header("retry-after", "0")
+    };
     let server = server([busy(), busy(), text("fine"), busy(), busy(), busy(), busy()]);
     let mut client = Client::start(&server);
     client.prompt("hi");
     let events = client.until("done");
-    let retries: Vec<_> =
-        of(&events, "http_retry").iter().map(|it| (it["attempt"].clone(), it["status"].clone(), it["backoff_ms"].clone())).collect();
+    let retries: Vec<_> = of(&events, "http_retry")
+        .iter()
+        .map(|it| (it["attempt"].clone(), it["status"].clone(), it["backoff_ms"].clone()))
+        .collect();
     assert_eq!(retries, [(json!(1), json!(503), json!(50)), (json!(2), json!(503), json!(50))]);
     assert_eq!((said(&events).as_str(), of(&events, "error").len()), ("fine", 0));
     client.prompt("again");

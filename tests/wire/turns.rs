@@ -217,7 +217,8 @@ fn a_prompt_brings_files_of_the_workspace_along_and_no_others_up_to_its_limits()
     let files = (0..5).map(|n| format!("@f{n}.txt")).collect::<Vec<_>>().join(" ");
     client.prompt(&format!("see @{} and @link.txt, {files}!", secret.display()));
     let events = client.until("done");
-    let attached = of(&events, "info").iter().find_map(|it| it["message"].as_str().filter(|it| it.starts_with("attached")));
+    let attached =
+        of(&events, "info").iter().find_map(|it| it["message"].as_str().filter(|it| it.starts_with("attached")));
     // 64 KiB of files go along, and each has 20.
     assert_eq!(attached, Some("attached 3 file(s) from @mentions: f0.txt, f1.txt, f2.txt"));
     let asked = String::from_utf8(server.requests()[0].body.clone()).unwrap();

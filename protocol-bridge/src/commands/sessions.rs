@@ -106,9 +106,7 @@ impl Run for NewSession {
             return bridge.error(format!("new session failed: {error}"));
         }
         // What a file held before stays in it, and the conversation begins without it.
-        if was_there
-            && let Some(agent) = bridge.agent()
-        {
+        if was_there && let Some(agent) = bridge.agent() {
             bridge.state().unanswered = None;
             if let Err(error) = bridge.rewind(&agent, 0, RewindCause::Clear) {
                 bridge.ctx.logger().warn(format_args!("{error}"));

@@ -29,7 +29,9 @@ pub(crate) fn unanswered(session: &Session) -> Option<Vec<Question>> {
         return None;
     }
     let (id, arguments) = session.find_last(|it| match &it.fact {
-        Fact::ToolCall(call) if call.name.as_str() == "ask" => Some(Some((call.call_id.clone(), call.arguments.clone()))),
+        Fact::ToolCall(call) if call.name.as_str() == "ask" => {
+            Some(Some((call.call_id.clone(), call.arguments.clone())))
+        }
         Fact::ToolCall(_) | Fact::UserMessage(_) | Fact::AssistantMessage(_) | Fact::SessionRewind(_) => Some(None),
         _ => None,
     })??;
@@ -74,7 +76,8 @@ fn told(questions: &[Question], given: &BTreeMap<String, String>) -> String {
     let mut text = "I answer the questions that a restart cut off:".to_owned();
     for question in questions {
         let answer = given.get(&question.id).map_or("(skipped)", String::as_str);
-        write!(text, "\n- {} ({}): {answer}", question.id, question.prompt).expect("a string takes all that is written");
+        write!(text, "\n- {} ({}): {answer}", question.id, question.prompt)
+            .expect("a string takes all that is written");
     }
     text
 }

@@ -16,8 +16,11 @@ fn course(events: &[Value]) -> Vec<&str> {
 #[test]
 fn a_turn_without_a_word_for_the_human_is_asked_for_one_6_3() {
     run(async |root| {
-        let replies =
-            [Reply::call("c1", "echo", json!({ "text": "a" })), Reply::text("ok"), Reply::text(&"a long word ".repeat(9))];
+        let replies = [
+            Reply::call("c1", "echo", json!({ "text": "a" })),
+            Reply::text("ok"),
+            Reply::text(&"a long word ".repeat(9)),
+        ];
         let mut world = World::new(root, replies).await;
         world.add_tools();
         world.root.mount::<FinishPlugin>(FinishConfig::default()).unwrap().running().await.unwrap();

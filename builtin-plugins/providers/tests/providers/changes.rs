@@ -262,6 +262,8 @@ fn what_a_front_end_changed_outlives_a_reload_of_the_plugin() {
         of.ask("c:m").await.unwrap();
         assert_eq!(wire.last(), "c c:m of-c");
         // A new program knows what was kept, and no more.
-        assert!(!format!("{:?}", linn_services::settings::Settings::provider_memory(&kept).unwrap()).contains("set-later"));
+        assert!(
+            !format!("{:?}", linn_services::settings::Settings::provider_memory(&kept).unwrap()).contains("set-later")
+        );
     });
 }
