@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rounds::{FINISH, MAX_SUMMARIES, Round, lacks_words};
 
-const DESCRIPTION: &str = "Ends this turn. Call it alone, when everything that was asked is done and the user was told.";
+const DESCRIPTION: &str =
+    "Ends this turn. Call it alone, when everything that was asked is done and the user was told.";
 
 /// What [`FinishPlugin`] is configured with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -27,7 +27,9 @@ impl Bench {
         let ada = undriven_agent(&root, "ada").await;
         let heard = Recorder::new();
         heard.note(&root, |it: &AgentReflecting| format!("reflecting {}", it.recurrence)).unwrap();
-        heard.note(&root, |it: &AgentSummaryRequired| format!("summary {} of {}", it.attempt, it.max_attempts)).unwrap();
+        heard
+            .note(&root, |it: &AgentSummaryRequired| format!("summary {} of {}", it.attempt, it.max_attempts))
+            .unwrap();
         Self { root, ada, heard }
     }
 
