@@ -23,8 +23,6 @@ pub(crate) struct Setup {
     pub(crate) init: bool,
     /// Whether a turn with calls is to end with a word for the human; most scripts have none.
     pub(crate) reflect: bool,
-    /// Events are read once this says so.
-    pub(crate) reads_when: Option<Receiver<()>>,
     /// What the program may write to one file, in bytes.
     pub(crate) file_limit: Option<u64>,
 }
@@ -38,7 +36,7 @@ impl Default for Setup {
             key: true,
             init: true,
             reflect: false,
-            reads_when: None,
+
             file_limit: None,
         }
     }
@@ -109,13 +107,7 @@ impl Client {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = channel();
-        let reads_when = setup.reads_when;
-        std::thread::spawn(move || {
-            if let Some(when) = reads_when {
-                let _ = when.recv();
-            }
-            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         // What the program logs is shown with the output of the test.
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| eprintln!("stderr: {line}")));
         let mut client = Self { child, stdin, lines, folder, seen: Vec::new() };
