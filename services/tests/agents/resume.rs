@@ -182,6 +182,12 @@ impl SessionFiles for Held {
     async fn run_notes(&self, _: &SessionId) -> Result<Vec<serde_json::Value>, PersistenceError> {
         Ok(Vec::new())
     }
+    async fn escalations(&self, _: &SessionId) -> Result<Vec<String>, PersistenceError> {
+        Ok(Vec::new())
+    }
+    async fn keep_escalations(&self, _: &SessionId, _: &[String]) -> Result<(), PersistenceError> {
+        Ok(())
+    }
 }
 
 #[test]
