@@ -16,6 +16,9 @@ use crate::bridge::Bridge;
 use crate::events::unanswered;
 use crate::journal::{Note, interrupted};
 
+/// The option of an agent that names the file its session is kept in, for whoever tells others of it.
+const SESSION_FILE: &str = "sessionFile";
+
 /// Id of the agent of a front end.
 const AGENT: &str = "main";
 
@@ -114,7 +117,10 @@ impl Bridge {
         let Opened { file, stored } = opened;
         let workspace = self.config.workspace.to_string_lossy().into_owned();
         let agents = &self.needs.agents;
-        let options = AgentOptions { model: self.model_to_begin_with(), ..AgentOptions::default() };
+        let mut options = AgentOptions { model: self.model_to_begin_with(), ..AgentOptions::default() };
+        if let Some(file) = &file {
+            options.extra.insert(SESSION_FILE.to_owned(), file.to_string_lossy().into());
+        }
         let is_resumed = stored.as_ref().is_some_and(|it| !it.records.is_empty());
         let handle = match stored {
             Some(mut stored) if !stored.records.is_empty() => {

@@ -12,6 +12,7 @@ mod errors;
 mod limits;
 mod plugins;
 mod restart;
+mod scripts;
 mod sessions;
 mod startup;
 mod transport;
