@@ -27,8 +27,7 @@ pub(crate) fn config(arguments: &ConfigArguments, terminal: &Terminal) -> anyhow
     } else {
         show(&config, &listed, arguments, terminal);
     }
-    let is_unknown = arguments.key.is_some() && listed.is_empty();
-    Ok(is_unknown || !config.problems().is_empty())
+    Ok(!config.problems().is_empty())
 }
 
 fn show(config: &Config, listed: &[Listed], arguments: &ConfigArguments, terminal: &Terminal) {
