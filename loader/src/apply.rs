@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use linn_bus::{Context, Demand, Fiber, Mounting, NeedList, PluginError, Updated};
 use linn_config::{Entry, EntryServices, Place, Realm, Tree};
-use linn_services::events::{LoaderEntryInit, LoaderPartialDispose, LoaderPatchContext, PluginEntry};
+use linn_services::events::{
+    LoaderConfigUpdate, LoaderEntryInit, LoaderPartialDispose, LoaderPatchContext, PluginEntry,
+};
 
 use crate::check::{Wrong, check, place_of, wrong};
 use crate::library::{Digest, LibraryError, LibraryFile, open};
 use crate::loader::{Applied, Live, Loader, State};
 use crate::place::{Level, arranged, placed};
-use crate::problem::{EntryFault, EntryProblem};
+use crate::problem::{EntryFault, EntryProblem, nearest};
 use crate::registry::Found;
 use crate::system;
 
@@ -46,9 +48,48 @@ impl Loader {
     /// leaves the rest undone, and the next call does it.
     pub async fn apply(&self, tree: &Tree) -> Applied {
         let mut state = self.0.state.lock().await;
+        state.set.clear();
         let applied = self.apply_to(&mut state, tree).await;
         state.problems.clone_from(&applied.problems);
         applied
+    }
+
+    /// Gives an entry that runs another config, as an edit of the file would, and tells so as `loader/config-update`, for
+    /// whoever keeps it. It holds until a tree is applied again.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the config, or why the entry did not start with it; there is no such entry, or it does not run.
+    pub async fn set_config(&self, id: &str, config: serde_json::Value) -> Result<(), EntryProblem> {
+        let mut state = self.0.state.lock().await;
+        if state.live.get(id).is_none_or(|it| it.fiber.id().is_none()) {
+            let known = nearest(id, state.live.keys().map(String::as_str));
+            let fault = EntryFault::NoEntry { similar: known };
+            return Err(EntryProblem { entry: id.to_owned(), place: None, fault });
+        }
+        let before = state.set.insert(id.to_owned(), config.clone());
+        let tree = state.tree.clone();
+        let mut applied = Applied::default();
+        let wanted = tree.get(id).and_then(|it| wanted(&state, &tree, it));
+        let outcome = match &wanted {
+            Some(wanted) => self.realise(&mut state, wanted, &mut applied).await,
+            None => Ok(None),
+        };
+        match outcome {
+            Ok(_) => {
+                self.0.ctx.emit(&LoaderConfigUpdate { id: id.to_owned(), config: Some(config), is_disabled: None });
+                Ok(())
+            }
+            Err(mut problem) => {
+                // What was not taken is not set; what was taken and did not start is.
+                if state.live.get(id).is_some_and(|it| it.entry.config != config) {
+                    state.set.remove(id);
+                    state.set.extend(before.map(|it| (id.to_owned(), it)));
+                }
+                problem.place = None;
+                Err(*problem)
+            }
+        }
     }
 
     pub(crate) async fn apply_to(&self, state: &mut State, tree: &Tree) -> Applied {
@@ -114,8 +155,12 @@ impl Loader {
         if changes.is_empty() {
             return Ok(None);
         }
-        if changes.contains(&"config") {
-            check(live.found.descriptor, &wanted.entry.config).map_err(|it| Box::new(wanted.field_problem(*it)))?;
+        let found = match changes.contains(&"plugin") {
+            true => self.find(state, wanted).await.map_err(problem)?,
+            false => live.found.clone(),
+        };
+        if changes.contains(&"config") || changes.contains(&"plugin") {
+            check(found.descriptor, &wanted.entry.config).map_err(|it| Box::new(wanted.field_problem(*it)))?;
         }
         let patch = LoaderPatchContext {
             entry: wanted.entry.clone(),
@@ -130,8 +175,9 @@ impl Loader {
         if !may {
             return Err(problem(EntryFault::Kept));
         }
+        let Some(live) = state.live.get(id) else { return Ok(None) };
         self.0.ctx.emit(&LoaderPartialDispose { old: live.entry.clone(), is_active: true });
-        self.change(state, wanted, &changes, applied).await
+        self.change(state, wanted, found, &changes, applied).await
     }
 
     /// Applies changes to an entry that runs.
@@ -139,15 +185,15 @@ impl Loader {
         &self,
         state: &mut State,
         wanted: &Wanted<'_>,
+        found: Found,
         changes: &[&str],
         applied: &mut Applied,
     ) -> Result<Option<Fiber>, Box<EntryProblem>> {
         let problem = |fault| Box::new(wanted.problem(fault));
         let id = &wanted.entry.id;
         let Some(live) = state.live.get_mut(id) else { return Ok(None) };
-        if changes.contains(&"services") {
-            // What it sees of services is part of its fiber, so this takes another one.
-            let found = live.found.clone();
+        if changes.contains(&"services") || changes.contains(&"plugin") {
+            // What it sees of services is part of its fiber, as its plugin is, so this takes another one.
             let old = live.fiber.clone();
             self.0.forget(&old);
             state.live.remove(id);
@@ -303,6 +349,9 @@ pub(crate) fn needs_of(state: &State, services: &[(String, EntryServices)]) -> R
 /// What changes of an entry that runs.
 fn changes(live: &Live, wanted: &Wanted<'_>) -> Vec<&'static str> {
     let mut changes = Vec::new();
+    if live.entry.plugin != wanted.entry.plugin {
+        changes.push("plugin");
+    }
     if live.services != wanted.services && concerns(live, &wanted.services) {
         changes.push("services");
     }
@@ -381,7 +430,7 @@ fn wanted<'a>(state: &State, tree: &Tree, written: &'a Entry) -> Option<Wanted<'
         id: written.id.clone(),
         plugin,
         parent: written.parent.clone(),
-        config: written.config.to_json(),
+        config: state.set.get(&written.id).cloned().unwrap_or_else(|| written.config.to_json()),
     };
     Some(Wanted { written, entry, services, place: placed(levels) })
 }

@@ -8,13 +8,12 @@ use futures_util::lock::Mutex as AsyncMutex;
 use linn_bus::{BusError, Context, Fault, Fiber, FiberState, InternalPlugin};
 use linn_config::{EntryServices, Tree};
 use linn_services::events::{LoaderConfigUpdate, PluginEntry};
-use tempfile::TempDir;
 
 use crate::library::{LibraryFile, TrustStore};
 use crate::place::Level;
 use crate::problem::EntryProblem;
 use crate::registry::{Found, LibrarySource, Registry, expand};
-use crate::system;
+use crate::system::{self, Scratch};
 
 /// What a loader is set to.
 #[derive(Debug, Clone)]
@@ -44,7 +43,7 @@ pub(crate) struct Inner {
     pub(crate) fiber: Fiber,
     pub(crate) settings: LoaderSettings,
     /// Where copies of libraries are opened.
-    pub(crate) scratch: TempDir,
+    pub(crate) scratch: Scratch,
     pub(crate) state: AsyncMutex<State>,
     /// The fibers that entries run in now. One that goes by itself is still in here when it goes.
     pub(crate) ours: Mutex<Vec<(Fiber, String)>>,
@@ -60,6 +59,8 @@ pub(crate) struct State {
     pub(crate) introduced: BTreeSet<String>,
     /// What was applied last.
     pub(crate) tree: Tree,
+    /// Configs that were set through the loader since, by id.
+    pub(crate) set: BTreeMap<String, serde_json::Value>,
     pub(crate) problems: Vec<EntryProblem>,
     pub(crate) n_opened: u64,
     pub(crate) n_pinned: usize,
@@ -113,7 +114,7 @@ impl Loader {
         let own = fiber.context().ok_or_else(gone)?;
         let sources = settings.libraries.clone();
         let prepared = system::off_thread(move || {
-            let scratch = tempfile::Builder::new().prefix("linn-libraries-").tempdir()?;
+            let scratch = Scratch::new()?;
             let looked_at = expand(&sources).into_iter().map(|(path, needs_trust, error)| {
                 let file = error.map_or_else(|| LibraryFile::read(&path).map(LibraryFile::without_bytes), Err);
                 (path, needs_trust, file)
@@ -132,6 +133,7 @@ impl Loader {
             levels: BTreeMap::new(),
             introduced: BTreeSet::new(),
             tree: Tree::default(),
+            set: BTreeMap::new(),
             problems: Vec::new(),
             n_opened: 0,
             n_pinned: 0,

@@ -89,6 +89,12 @@ pub enum EntryFault {
     /// Something of the plugin did not end.
     #[error(transparent)]
     Dispose(#[from] DisposeError),
+    /// No entry that runs has this id.
+    #[error("no entry that runs has this id{}", did_you_mean(similar))]
+    NoEntry {
+        /// The nearest there is.
+        similar: Option<String>,
+    },
     /// A listener on `loader/patch-context` kept it as it was.
     #[error("a listener on `loader/patch-context` kept it as it was")]
     Kept,
@@ -107,6 +113,7 @@ impl EntryFault {
             Self::PluginGone { .. } => "ENTRY_PLUGIN_GONE",
             Self::Bus(error) => error.code(),
             Self::Dispose(error) => error.code(),
+            Self::NoEntry { .. } => "ENTRY_NONE",
             Self::Kept => "ENTRY_KEPT",
         }
     }

@@ -171,5 +171,23 @@ pub(crate) fn expand(sources: &[LibrarySource]) -> Vec<(PathBuf, bool, Option<Li
 
 /// Whether a file is a library by its name, on this system.
 pub(crate) fn is_library(path: &Path) -> bool {
-    path.extension().is_some_and(|it| it == std::env::consts::DLL_EXTENSION)
+    ends_in(path, std::env::consts::DLL_EXTENSION, cfg!(windows))
+}
+
+fn ends_in(path: &Path, extension: &str, ignores_case: bool) -> bool {
+    let is_same = |it: &str| it == extension || ignores_case && it.eq_ignore_ascii_case(extension);
+    path.extension().and_then(|it| it.to_str()).is_some_and(is_same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_told_by_the_end_of_its_name_as_each_system_does() {
+        let is = |name: &str, extension, ignores_case| ends_in(Path::new(name), extension, ignores_case);
+        assert!(is("gate.dll", "dll", true) && is("GATE.DLL", "dll", true) && is("libgate.dylib", "dylib", false));
+        assert!(!is("libgate.SO", "so", false) && !is("libgate.so.1", "so", false) && !is("so", "so", false));
+        assert!(!is("gate.dll.pdb", "dll", true) && !is("libgate.dylib.dSYM", "dylib", false));
+    }
 }

@@ -111,7 +111,7 @@ impl Loader {
         let outcome = self.switch_all(state, &new).await;
         let Ok(switched) = outcome else {
             new.detach();
-            give_back(new.copy());
+            give_back(new.copy(), self.0.scratch.path());
             return outcome.map(|_| Reloaded::Unchanged);
         };
         state.registry.opened(path, new);
@@ -268,7 +268,7 @@ impl Loader {
 
     /// Lets go of an old version once everything of it has ended.
     fn retire(&self, old: Arc<Image>, switched: Vec<Option<Switched<AnyPlugin>>>) {
-        let path = old.file.path.clone();
+        let (path, folder) = (old.file.path.clone(), self.0.scratch.path().to_owned());
         let work = async move {
             for switched in switched.into_iter().flatten() {
                 if let Err(error) = switched.old_gone().await {
@@ -278,7 +278,7 @@ impl Loader {
                 }
             }
             old.detach();
-            let n_bytes = give_back(old.copy());
+            let n_bytes = give_back(old.copy(), &folder);
             tracing::debug!(library = %path.display(), n_bytes, "the old version ended");
         };
         if let Err(error) = self.0.ctx.spawn(work) {

@@ -1,7 +1,7 @@
 //! Files, as the loader reads and writes them.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -12,6 +12,57 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
+/// How the names of folders for copies of libraries begin.
+const SCRATCH: &str = "linn-libraries-";
+
+/// Locked in such a folder as long as its program runs.
+const LOCK: &str = "lock";
+
+/// A folder for copies of libraries. It goes with the program, if the system lets go of what is in it.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    folder: TempDir,
+    /// Unlocked when the program ends, however that comes about.
+    _lock: File,
+}
+
+impl Scratch {
+    /// Makes one among the temporary files, and removes those of programs that are gone: some systems keep a file as long as
+    /// it is mapped, and a program that is killed tidies nothing up.
+    pub(crate) fn new() -> io::Result<Self> {
+        Self::below(&std::env::temp_dir())
+    }
+
+    fn below(parent: &Path) -> io::Result<Self> {
+        for folder in left_behind(parent) {
+            // It may have files that somebody else has open; the next program tries again.
+            drop(fs::remove_dir_all(folder));
+        }
+        let folder = tempfile::Builder::new().prefix(SCRATCH).tempdir_in(parent)?;
+        // Under its name it is locked from the beginning, so nobody takes it for one that was left.
+        let unnamed = folder.path().join("new");
+        let lock = File::create_new(&unnamed)?;
+        lock.lock()?;
+        fs::rename(&unnamed, folder.path().join(LOCK))?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Folders for copies of libraries whose program is gone.
+fn left_behind(parent: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(parent).into_iter().flatten().flatten();
+    let named = folders.filter(|it| it.file_name().to_string_lossy().starts_with(SCRATCH)).map(|it| it.path());
+    let is_left = |it: &PathBuf| {
+        let lock = File::options().write(true).open(it.join(LOCK));
+        lock.is_ok_and(|it| it.try_lock().is_ok())
+    };
+    named.filter(is_left).collect()
+}
+
 /// Writes a file that is not there yet, for this user alone.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
@@ -19,6 +70,12 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o700);
     options.open(path)?.write_all(bytes)
+}
+
+/// Opens a file that nobody else opens, to read it.
+#[cfg(target_os = "linux")]
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 /// Replaces a file as a whole; whoever reads it sees the old content or the new.
@@ -36,6 +93,11 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn remove(path: &Path) {
     // It may be mapped still, which some systems do not allow; then it goes with its folder.
     drop(fs::remove_file(path));
+}
+
+/// A folder as the system names it, links followed; as it is given if it is not there.
+pub(crate) fn canonical(folder: &Path) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
 /// Files in a folder, by name; none when the folder is not there.
@@ -143,4 +205,28 @@ pub(crate) fn all_files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_programs_that_are_gone_are_removed_and_no_others() {
+        let parent = tempfile::tempdir().unwrap();
+        let (gone, other) = (parent.path().join("linn-libraries-gone"), parent.path().join("other"));
+        for folder in [&gone, &other] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join(LOCK), "").unwrap();
+            fs::write(folder.join("word-count-1.dll"), "").unwrap();
+        }
+        let lives = Scratch::below(parent.path()).unwrap();
+        assert!(!gone.exists() && other.exists());
+        // Two of one program stand side by side as two programs do.
+        let beside = Scratch::below(parent.path()).unwrap();
+        assert!(lives.path().join(LOCK).exists() && beside.path() != lives.path());
+        let path = lives.path().to_owned();
+        drop(lives);
+        assert!(!path.exists() && beside.path().exists());
+    }
 }

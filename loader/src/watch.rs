@@ -1,6 +1,6 @@
 //! Files that change while the program runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,21 @@ impl Watching {
     }
 }
 
+/// The folders that are watched, by the name that the system has for each: some systems tell of changes by that one.
+#[derive(Default)]
+struct Named(BTreeMap<PathBuf, PathBuf>);
+
+impl Named {
+    /// A file that changed, by the name that it was given here.
+    fn as_given(&self, path: PathBuf) -> PathBuf {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return path };
+        match self.0.get(folder) {
+            Some(given) => given.join(name),
+            None => path,
+        }
+    }
+}
+
 impl Loader {
     /// Watches libraries and files until the loader goes: a library that was built anew is reloaded, a config file that was
     /// edited is applied, and any other file is told of. Several changes at once are one.
@@ -66,7 +81,7 @@ impl Loader {
             }
         })
         .map_err(failed)?;
-        let mut folders = Folders { watcher, watched: BTreeSet::new() };
+        let mut folders = Folders { watcher, watched: BTreeSet::new(), named: Named::default() };
         folders.watch(&self.folders(&watching).await).map_err(failed)?;
         let loader = self.clone();
         self.0.ctx.spawn(async move { loader.follow(receiver, watching, folders).await })?;
@@ -101,6 +116,7 @@ impl Loader {
                 Ok(new) => changed.extend(new.iter().flat_map(|it| system::files_in(it).unwrap_or_default())),
                 Err(error) => tracing::error!("folders are not watched: {error}"),
             }
+            let changed = changed.into_iter().map(|it| folders.named.as_given(it)).collect();
             self.changed(&changed, &watching).await;
         }
     }
@@ -160,6 +176,7 @@ impl Loader {
 struct Folders {
     watcher: notify::RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
+    named: Named,
 }
 
 impl Folders {
@@ -181,8 +198,23 @@ impl Folders {
                 // What stands in for it is of others.
                 Err(_) => continue,
             }
+            self.named.0.insert(system::canonical(there), there.to_owned());
             self.watched.insert(there.to_owned());
         }
         Ok(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_the_name_of_its_folder_that_was_given() {
+        let named = Named([("/private/var/x".into(), "/var/x".into())].into_iter().collect());
+        let as_given = |path: &str| named.as_given(path.into()).display().to_string();
+        assert_eq!(as_given("/private/var/x/libgate.dylib"), "/var/x/libgate.dylib");
+        assert_eq!(as_given("/var/x/libgate.dylib"), "/var/x/libgate.dylib");
+        assert_eq!(as_given("/other/libgate.dylib"), "/other/libgate.dylib");
     }
 }

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
+use crate::kept::Kept;
 
 /// Commands that a human calls by name.
 #[service("commands")]
@@ -46,7 +47,14 @@ pub struct Command {
     /// What it does, in a line.
     pub description: String,
     /// What it does, in code.
-    pub body: Arc<dyn CommandBody>,
+    pub(crate) body: Kept<dyn CommandBody>,
+}
+
+impl Command {
+    /// A command; what it does stays where this is called.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, body: Arc<dyn CommandBody>) -> Self {
+        Self { name: name.into(), description: description.into(), body: body.into() }
+    }
 }
 
 /// What a command does.

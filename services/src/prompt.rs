@@ -7,7 +7,6 @@ mod render;
 mod restore;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use linn_bus::{BusError, Context, EffectHandle, ListenerError, ListenerErrors, ScopeKey, ServiceError, service};
 use schemars::JsonSchema;
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
 use crate::ids::ToolName;
+use crate::kept::Function;
 use crate::model::ToolSchema;
 
 pub use order::UNLISTED_TOOLS;
@@ -68,13 +68,13 @@ impl AssembleContext {
 }
 
 /// Text that is made when the prompt is.
-pub type TextOf = Arc<dyn Fn(&AssembleContext) -> String + Send + Sync>;
+pub type TextOf = Function<AssembleContext, String>;
 
 /// The value of a variable; `None` if it has none for this prompt.
-pub type Variable = Arc<dyn Fn(&AssembleContext) -> Option<String> + Send + Sync>;
+pub type Variable = Function<AssembleContext, Option<String>>;
 
 /// Tools for a prompt.
-pub type ToolSource = Arc<dyn Fn(&AssembleContext) -> Vec<ToolSchema> + Send + Sync>;
+pub type ToolSource = Function<AssembleContext, Vec<ToolSchema>>;
 
 /// A part of the system text.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl Section {
     /// A section that is always the same.
     pub fn fixed(name: &str, order: i32, text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { name: name.to_owned(), order, text: Arc::new(move |_| text.clone()) }
+        Self { name: name.to_owned(), order, text: TextOf::new(move |_| text.clone()) }
     }
 }
 

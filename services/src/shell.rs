@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linn_bus::{ServiceError, service};
+use linn_bus::{Contained, ServiceError, contain_now, service};
 use tokio_util::sync::CancellationToken;
 
 use crate::interaction::Password;
@@ -51,7 +51,27 @@ pub struct ShellCommand {
 }
 
 /// Hears of output as it comes. The command waits while it runs.
-pub type OnOutput = Arc<dyn Fn(ShellStream, &[u8]) + Send + Sync>;
+#[derive(Clone)]
+pub struct OnOutput(Arc<dyn Fn(ShellStream, &[u8]) + Send + Sync>);
+
+impl OnOutput {
+    /// Wraps a function. A panic of it is told by the panic hook, and the command runs on.
+    pub fn new(hear: impl Fn(ShellStream, &[u8]) + Send + Sync + 'static) -> Self {
+        let hear = Contained::new(hear);
+        Self(Arc::new(move |stream, piece: &[u8]| drop(contain_now(|| hear(stream, piece)))))
+    }
+
+    /// Tells of a piece of output.
+    pub fn hear(&self, stream: ShellStream, piece: &[u8]) {
+        (self.0)(stream, piece);
+    }
+}
+
+impl std::fmt::Debug for OnOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnOutput")
+    }
+}
 
 /// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,13 +5,13 @@ mod registry;
 
 pub use registry::SkillsPlugin;
 
-use std::sync::Arc;
-
 use linn_bus::{BoxFuture, BusError, Context, EffectHandle, Fault, ListenerErrors, ServiceError, service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use crate::kept::Kept;
 
 /// Rank of skills that plugins define at run time.
 pub const RUNTIME_RANK: f64 = 250.0;
@@ -22,8 +22,8 @@ pub const RUNTIME_PROVIDER: &str = "runtime";
 /// Instructions that a model may load by name. Providers bring them.
 #[service("skills")]
 pub trait Skills {
-    /// Registers a provider. The name `runtime` is reserved.
-    fn register(&self, ctx: &Context, provider: Arc<dyn SkillProvider>) -> Result<EffectHandle, SkillError>;
+    /// What `register` is for whoever provides this.
+    fn admit(&self, ctx: &Context, provider: Kept<dyn SkillProvider>) -> Result<EffectHandle, SkillError>;
 
     /// Defines a skill at run time. Of two with one name the first stays.
     fn define(&self, ctx: &Context, skill: RuntimeSkill) -> Result<EffectHandle, SkillError>;

@@ -14,13 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::ids::{SubagentRunId, ToolName};
+use crate::kept::Kept;
 use crate::model::ContentBlock;
 
 /// Hands work to other agents. Providers say how these come about.
 #[service("subagents")]
 pub trait Subagents {
-    /// Registers a provider.
-    fn register(&self, ctx: &Context, provider: Arc<dyn SubagentProvider>) -> Result<EffectHandle, SubagentError>;
+    /// What `register` is for whoever provides this.
+    fn admit(&self, ctx: &Context, provider: Kept<dyn SubagentProvider>) -> Result<EffectHandle, SubagentError>;
 
     /// The providers there are, in the order of their plugins.
     fn providers(&self) -> Result<Vec<SubagentProviderInfo>, SubagentError>;

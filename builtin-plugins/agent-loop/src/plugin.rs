@@ -6,7 +6,7 @@ use linn_bus::{Context, Fault, Inject, Lookup, Plugin, Service, Svc};
 use linn_services::agent::{Agent, AgentDriver, AgentFactory, Agents, SessionStartSource};
 use linn_services::compaction::Compaction;
 use linn_services::llm::Llm;
-use linn_services::prompt::{AssembleContext, SystemPrompt};
+use linn_services::prompt::{AssembleContext, SystemPrompt, ToolSource, Variable};
 use linn_services::session::Sessions;
 use linn_services::tools::Tools;
 
@@ -64,15 +64,15 @@ fn prompt_parts(ctx: &Context, prompt: &Svc<dyn SystemPrompt>) -> Result<(), Fau
         // Without the service there are no tools to call either.
         tools.and_then(Result::ok).unwrap_or_default()
     };
-    prompt.tools(ctx, Arc::new(tools))?;
+    prompt.tools(ctx, ToolSource::new(tools))?;
     let model = |prompt: &AssembleContext| {
         let agent = prompt.agent.as_ref()?;
         let logged = agent.session().request_header().map(|it| it.config.model.clone());
         logged.or_else(|| agent.options().model.clone())
     };
-    prompt.variable(ctx, "model", Arc::new(model))?;
+    prompt.variable(ctx, "model", Variable::new(model))?;
     let cwd = |prompt: &AssembleContext| prompt.agent.as_ref()?.session().header().cwd.clone();
-    prompt.variable(ctx, "cwd", Arc::new(cwd))?;
+    prompt.variable(ctx, "cwd", Variable::new(cwd))?;
     Ok(())
 }
 

@@ -70,8 +70,8 @@ fn changes<T: FileTool>(files: &Arc<Files>) -> Tool {
         let files = in_body.clone();
         async move { arguments.run(&files, &call).await }
     });
-    let body = Previewed::<T> { body: tool.body, files: files.clone(), arguments: std::marker::PhantomData };
-    Tool { body: Arc::new(body), ..tool }
+    let body = Previewed::<T> { body: tool.body().clone(), files: files.clone(), arguments: std::marker::PhantomData };
+    tool.with_body(Arc::new(body))
 }
 
 /// A body that can say what it would do.

@@ -52,8 +52,8 @@ impl ReplayAdapter {
         });
         match exchange.outcome {
             // Nobody waited for the rest, so that there is none to come.
-            Outcome::Dropped => played.chain(stream::pending()).boxed(),
-            Outcome::Finished | Outcome::Failed { .. } => played.boxed(),
+            Outcome::Dropped => ChunkStream::new(played.chain(stream::pending())),
+            Outcome::Finished | Outcome::Failed { .. } => ChunkStream::new(played),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Recorder {
             },
         };
         match next.run().await {
-            Ok(stream) => Ok(Box::pin(Recorded { stream, taken })),
+            Ok(stream) => Ok(ChunkStream::new(Recorded { stream, taken })),
             Err(error) => {
                 let failure = call.failure().unwrap_or_else(|| error.clone().into());
                 taken.note(Err(&failure));
@@ -117,7 +117,7 @@ impl Stream for Recorded {
     type Item = Result<StreamChunk, LlmError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = self.stream.as_mut().poll_next(cx);
+        let polled = Pin::new(&mut self.stream).poll_next(cx);
         match &polled {
             Poll::Pending => {}
             Poll::Ready(Some(seen)) => self.taken.note(seen.as_ref()),

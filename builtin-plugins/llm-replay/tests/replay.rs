@@ -120,7 +120,7 @@ impl Adapter for Echo {
                     step
                 }
             });
-            Ok(spoken.chain(stream::iter([Ok(stop())])).boxed())
+            Ok(ChunkStream::new(spoken.chain(stream::iter([Ok(stop())]))))
         })
     }
 }

@@ -186,11 +186,8 @@ async fn bring_tools(active: Arc<Active>, ctx: Context, tools: Svc<dyn Tools>) -
 
 async fn bring_commands(active: Arc<Active>, ctx: Context, commands: Svc<dyn Commands>) -> Result<(), Fault> {
     for entry in &active.manifest.commands {
-        let command = Command {
-            name: entry.name.clone(),
-            description: entry.description.clone(),
-            body: Arc::new(RunsCommand { active: active.clone(), entry: entry.clone() }),
-        };
+        let body = Arc::new(RunsCommand { active: active.clone(), entry: entry.clone() });
+        let command = Command::new(&entry.name, &entry.description, body);
         // Another plugin has it: that one is called, and both are listed.
         if let Err(error) = commands.register(&ctx, command) {
             ctx.logger().warn(format_args!("command '{}' is not offered: {error}", entry.name));

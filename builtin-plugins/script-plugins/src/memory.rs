@@ -6,7 +6,7 @@ use linn_bus::{BusError, Context, Fault, Svc, provider};
 use linn_services::agent::Agent;
 use linn_services::events::CompactionEnd;
 use linn_services::memory_provider::{MemoryAnswer, MemoryProvider, MemoryProviderError, NewMemory};
-use linn_services::prompt::{AssembleContext, Section, SystemPrompt};
+use linn_services::prompt::{AssembleContext, Section, SystemPrompt, TextOf, Variable};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -99,12 +99,12 @@ impl Memory {
         let is_shown = |memory: &Self, it: &AssembleContext| {
             it.agent.as_ref().is_none_or(is_main) && !memory.known().injection.is_empty()
         };
-        let text = Arc::new(
+        let text = TextOf::new(
             move |it: &AssembleContext| {
                 if is_shown(&of_section, it) { format!("{{{{{VARIABLE}}}}}") } else { String::new() }
             },
         );
-        let value = Arc::new(move |it: &AssembleContext| {
+        let value = Variable::new(move |it: &AssembleContext| {
             is_shown(&of_variable, it).then(|| of_variable.known().injection.clone())
         });
         prompt.variable(&ctx, VARIABLE, value)?;

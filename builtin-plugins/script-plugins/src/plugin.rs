@@ -11,7 +11,7 @@ use linn_services::llm::Llm;
 use linn_services::memory_provider::MemoryProvider;
 use linn_services::oauth::OAuth;
 use linn_services::plugin_admin::PluginAdmin;
-use linn_services::prompt::{AssembleContext, Section, SystemPrompt};
+use linn_services::prompt::{AssembleContext, Section, SystemPrompt, TextOf, Variable};
 use linn_services::providers::Providers;
 use linn_services::tools::Tools;
 
@@ -128,11 +128,11 @@ const PROMPT_VARIABLE: &str = "script_plugins";
 
 async fn bring_prompt(fleet: Arc<Fleet>, ctx: Context, prompt: Svc<dyn SystemPrompt>) -> Result<(), Fault> {
     let (of_section, of_variable) = (fleet.clone(), fleet);
-    let text = Arc::new(move |it: &AssembleContext| {
+    let text = TextOf::new(move |it: &AssembleContext| {
         let is_shown = system_prompts(&of_section, it).is_some();
         if is_shown { format!("{{{{{PROMPT_VARIABLE}}}}}") } else { String::new() }
     });
-    prompt.variable(&ctx, PROMPT_VARIABLE, Arc::new(move |it| system_prompts(&of_variable, it)))?;
+    prompt.variable(&ctx, PROMPT_VARIABLE, Variable::new(move |it| system_prompts(&of_variable, it)))?;
     prompt.section(&ctx, Section { name: PROMPT_SECTION.to_owned(), order: 900, text })?;
     Ok(())
 }

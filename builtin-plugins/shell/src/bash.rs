@@ -8,7 +8,7 @@ use linn_bus::{Context, Fault, Inject, Lookup, Plugin, Svc};
 use linn_services::events::{SettingsChanged, ShellOutputChunk};
 use linn_services::interaction::{Interaction, InteractionError, Password, SudoAnswer, SudoQuestion};
 use linn_services::secrets::{SecretKeeper, secrets_of};
-use linn_services::shell::{Shell, ShellCommand, ShellOutput, ShellStream};
+use linn_services::shell::{OnOutput, Shell, ShellCommand, ShellOutput, ShellStream};
 use linn_services::tools::{RESULT_LIMIT_BYTES, Tool, ToolExecution, ToolFailure, ToolOutput, Tools};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -139,7 +139,7 @@ impl Bash {
         command.timeout = Some(Duration::from_secs(timeout_s));
         command.limit_bytes = self.config.limit_bytes;
         let hears = listening.clone();
-        command.on_output = Some(Arc::new(move |stream, piece| hears.hear(stream, piece)));
+        command.on_output = Some(OnOutput::new(move |stream, piece| hears.hear(stream, piece)));
         let output = self.shell.run(command).await.map_err(|error| {
             let failure = ToolFailure::from(error);
             ToolFailure { message: format!("bash: {}", failure.message), ..failure }

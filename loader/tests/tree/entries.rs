@@ -238,3 +238,20 @@ async fn disposing_the_loader_disposes_everything_without_trace() {
     assert_eq!(world.root.inspect().fibers.len(), before - 1);
     world.end().await;
 }
+
+#[tokio::test]
+async fn an_entry_with_another_plugin_than_before_runs_that_one() {
+    let world = World::new().await;
+    world.apply_all(&probes("a b")).await;
+    world.told();
+    let other = |text: &str| text.replacen("plugin = 'probe'", "plugin = 'source'", 1);
+    let applied = world.apply_all(&other(&probes("a b"))).await;
+    assert_eq!((world.told().as_str(), world.order().as_str()), ("-a +a", "a b"));
+    assert_eq!(applied.replaced, ["a"]);
+    assert_eq!(world.fiber("a").await.name().to_string(), "source");
+    // One that there is not leaves the entry as it was.
+    let applied = world.apply(&probes("a b").replacen("plugin = 'probe'", "plugin = 'sourc'", 1)).await;
+    assert_eq!(applied.problems[0].fault.code(), "ENTRY_UNKNOWN_PLUGIN");
+    assert_eq!((world.told().as_str(), world.order().as_str()), ("", "a b"));
+    world.end().await;
+}

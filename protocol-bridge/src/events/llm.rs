@@ -28,7 +28,7 @@ impl Bridge {
                 chunk
             }
         });
-        Ok(Box::pin(held))
+        Ok(ChunkStream::new(held))
     }
 
     pub(crate) fn retrying(&self, retry: &LlmRetry) {

@@ -1,13 +1,10 @@
 //! How an agent comes into the world, and in which order it leaves it.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use linn_bus::{Composite, Context, EffectHandle, Fault, Scope};
+use linn_bus::{Composite, Context, EffectHandle, Scope};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::provider::Registry;
@@ -174,8 +171,7 @@ impl Birth {
     ) -> Result<Agent, AgentsError> {
         let agent = Agent::new(self.id.clone(), options, prepared.session().clone(), self.scope.clone());
         if let Some(setup) = setup {
-            let body = AssertUnwindSafe(async { setup(agent.context().clone()).await }).catch_unwind();
-            let set_up = self.while_owned(body).await?.unwrap_or_else(|panic| Err(panic_fault(&*panic)));
+            let set_up = self.while_owned(setup.run(agent.context().clone())).await?;
             set_up.map_err(|cause| AgentsError::Setup { id: self.id.clone(), cause })?;
         }
         if self.undone.is_cancelled() {
@@ -234,10 +230,4 @@ impl Birth {
         driver.start();
         Ok(())
     }
-}
-
-/// A panic of a set-up as its failure.
-fn panic_fault(panic: &(dyn Any + Send)) -> Fault {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Fault::msg(format_args!("it panicked: {}", text.unwrap_or("without a message")))
 }

@@ -13,6 +13,7 @@ use crate::agent::{
     Agent, AgentFactory, AgentHandle, Agents, AgentsError, CreateAgent, ResumeAgent, SessionStartSource,
 };
 use crate::ids::AgentId;
+use crate::kept::Kept;
 use crate::persistence::{SessionPersistence, StoredSession};
 use crate::session::Sessions;
 
@@ -205,7 +206,8 @@ struct Provider(Arc<Registry>);
 
 #[provider]
 impl Agents for Provider {
-    fn install_factory(&self, ctx: &Context, factory: Arc<dyn AgentFactory>) -> Result<EffectHandle, AgentsError> {
+    fn admit_factory(&self, ctx: &Context, factory: Kept<dyn AgentFactory>) -> Result<EffectHandle, AgentsError> {
+        let factory = factory.into_inner();
         // What is prepared to replace the factory there is comes beside it, and is seen when that one goes.
         if ctx.fiber().is_visible() && !self.0.factories().is_empty() {
             return Err(AgentsError::FactoryTaken);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use linn_bus::{
-    BoxFuture, BusError, Context, Disposing, EffectHandle, Fault, ListenerError, ListenerErrors, ServiceError, service,
+    BusError, Context, Disposing, EffectHandle, Fault, ListenerError, ListenerErrors, ServiceError, service,
 };
 
-use crate::agent::{Agent, AgentFactory, AgentOptions};
+use crate::agent::{Agent, AgentFactory, AgentOptions, Setup};
 use crate::ids::{AgentId, SessionId};
+use crate::kept::Kept;
 use crate::persistence::StoredSession;
 use crate::session::{Record, SessionError};
 
@@ -17,11 +18,8 @@ use crate::session::{Record, SessionError};
 /// leaves the registry, then its session leaves the store, then what was registered for it goes.
 #[service("agents")]
 pub trait Agents {
-    /// Installs what drives agents; one at a time. One that is prepared in the wings takes over when the one before it goes.
-    ///
-    /// When it goes everything it drives is stopped first: a turn that runs ends as `disposed`. The agents stay, and the
-    /// factory that takes over, or the next one installed, drives them on.
-    fn install_factory(&self, ctx: &Context, factory: Arc<dyn AgentFactory>) -> Result<EffectHandle, AgentsError>;
+    /// What `install_factory` is for whoever provides this.
+    fn admit_factory(&self, ctx: &Context, factory: Kept<dyn AgentFactory>) -> Result<EffectHandle, AgentsError>;
 
     /// Makes an agent with a new session, and publishes it when its set-up is done.
     ///
@@ -50,12 +48,6 @@ pub trait Agents {
     /// All agents, by id.
     fn list(&self) -> Result<Vec<Agent>, ServiceError>;
 }
-
-/// What the set-up of an agent returns.
-pub type SetupFuture = BoxFuture<'static, Result<(), Fault>>;
-
-/// Registers what an agent has for itself, before anybody hears of it. It gets the context of the agent.
-pub type Setup = Box<dyn FnOnce(Context) -> SetupFuture + Send>;
 
 /// A new agent with a new session.
 pub struct CreateAgent {
@@ -158,6 +150,12 @@ pub enum AgentsError {
         /// Why.
         cause: Fault,
     },
+    /// What drives the agent failed at a verb.
+    #[error("what drives the agent failed: {cause:#}")]
+    Driver {
+        /// Why.
+        cause: Fault,
+    },
     /// A verb was used before the agent was published.
     #[error("cannot {verb} before creation setup completes: agent \"{id}\"")]
     NotPublished {
@@ -239,6 +237,7 @@ impl AgentsError {
             Self::Factory { .. } => "AGENT_FACTORY_FAILED",
             Self::NotPublished { .. } => "AGENT_NOT_PUBLISHED",
             Self::Disposed { .. } => "AGENT_DISPOSED",
+            Self::Driver { .. } => "AGENT_DRIVER_FAILED",
             Self::Setup { .. } => "AGENT_SETUP_FAILED",
             Self::OwnerGone => "AGENT_OWNER_GONE",
             Self::Refused { .. } => "AGENT_REFUSED",

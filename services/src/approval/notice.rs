@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::model::{ContentBlock, MessageSource};
-use crate::prompt::{AssembleContext, Section};
+use crate::prompt::{AssembleContext, Section, TextOf};
 use crate::session::{AppendError, ApprovalPolicy, ContextMessage, Fact, Session};
 
 /// Name of the section in the system text.
@@ -26,7 +26,7 @@ pub(crate) fn section(default: ApprovalPolicy) -> Section {
         let session = it.agent.as_ref().map(Agent::session);
         words(session.map_or(default, |it| policy_of(it, default)))
     };
-    Section { name: SECTION.to_owned(), order: SECTION_ORDER, text: std::sync::Arc::new(text) }
+    Section { name: SECTION.to_owned(), order: SECTION_ORDER, text: TextOf::new(text) }
 }
 
 fn words(policy: ApprovalPolicy) -> String {

@@ -7,6 +7,7 @@ use linn_bus::{BusError, Context, Demand, EffectHandle, Event, Fault, NeedList, 
 use crate::agent::Agent;
 use crate::events::LlmStream;
 use crate::ids::ModelId;
+use crate::kept::Kept;
 use crate::llm::stream::{Answering, OpenStreams};
 use crate::llm::{Adapter, ChunkStream, Llm, LlmError, Wire, wires};
 use crate::model::GenerateRequest;
@@ -42,7 +43,7 @@ struct Provider {
 /// An adapter and the models it answers for.
 struct Entry {
     models: Vec<ModelId>,
-    adapter: Arc<dyn Adapter>,
+    adapter: Kept<dyn Adapter>,
     /// The scope it was registered in.
     layer: Option<ScopeKey>,
     streams: Arc<OpenStreams>,
@@ -124,12 +125,7 @@ fn duplicate(model: &ModelId, new: &str, old: &str) -> LlmError {
 
 #[provider]
 impl Llm for Provider {
-    fn register(
-        &self,
-        ctx: &Context,
-        models: Vec<ModelId>,
-        adapter: Arc<dyn Adapter>,
-    ) -> Result<EffectHandle, LlmError> {
+    fn admit(&self, ctx: &Context, models: Vec<ModelId>, adapter: Kept<dyn Adapter>) -> Result<EffectHandle, LlmError> {
         check_models(&models, adapter.name())?;
         let layer = ctx.scope_key().cloned();
         let entry = Arc::new(Entry { models, adapter, layer, streams: Arc::default() });
@@ -179,7 +175,7 @@ impl Llm for Provider {
         }
     }
 
-    fn register_wire(&self, ctx: &Context, wire: Arc<dyn Wire>) -> Result<EffectHandle, LlmError> {
+    fn admit_wire(&self, ctx: &Context, wire: Kept<dyn Wire>) -> Result<EffectHandle, LlmError> {
         let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         wires::register(&self.ctx, ctx, wire)
     }

@@ -2,37 +2,55 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
 
 use futures_core::Stream;
 use linn_bus::{BoxFuture, BusError, Context, EffectHandle, ListenerError, ServiceError, service};
 
 use crate::agent::Agent;
 use crate::ids::ModelId;
+use crate::kept::{Kept, KeptStream};
 use crate::llm::wire::Endpoint;
 use crate::model::{GenerateRequest, StreamChunk};
 
-/// A streamed answer. An error ends it.
-pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<StreamChunk, LlmError>> + Send>>;
+/// A streamed answer. An error ends it, and a panic of what streams it is one.
+pub struct ChunkStream(Pin<Box<dyn Stream<Item = Result<StreamChunk, LlmError>> + Send>>);
+
+impl ChunkStream {
+    /// Wraps a stream of a plugin.
+    pub fn new(stream: impl Stream<Item = Result<StreamChunk, LlmError>> + Send + 'static) -> Self {
+        Self(Box::pin(KeptStream::new(stream)))
+    }
+
+    /// Wraps a stream that does nothing but ask another one.
+    pub(crate) fn around(stream: impl Stream<Item = Result<StreamChunk, LlmError>> + Send + 'static) -> Self {
+        Self(Box::pin(stream))
+    }
+}
+
+impl Stream for ChunkStream {
+    type Item = Result<StreamChunk, LlmError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl std::fmt::Debug for ChunkStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ChunkStream")
+    }
+}
 
 /// Language models that can be asked. Adapters bring them.
 #[service("llm")]
 pub trait Llm {
-    /// Registers an adapter for models: all of them, or none. A model that ends with `*` stands for all that begin so; the
-    /// longest that fits is asked. What is registered through the context of an agent is there for that agent alone, before
-    /// one of the same model that is there for all.
-    ///
-    /// When the adapter goes, its streams get the grace period of its plugin to end; what is left then ends as
-    /// `ADAPTER_GONE`.
-    ///
-    /// # Errors
-    ///
-    /// `DUPLICATE_ADAPTER`, `BAD_MODEL` for no model or a name that is none, and those of the context.
-    fn register(
-        &self,
-        ctx: &Context,
-        models: Vec<ModelId>,
-        adapter: Arc<dyn Adapter>,
-    ) -> Result<EffectHandle, LlmError>;
+    /// What `register` is for whoever provides this.
+    fn admit(&self, ctx: &Context, models: Vec<ModelId>, adapter: Kept<dyn Adapter>) -> Result<EffectHandle, LlmError>;
 
     /// Asks a model, through the listeners of `llm/stream`; `agent` is on whose behalf.
     ///
@@ -44,13 +62,8 @@ pub trait Llm {
     /// `NO_ADAPTER`, `ABORTED`, `ADAPTER_GONE`, `ADAPTER_PANICKED`, and those of the adapter and of listeners.
     async fn stream(&self, request: Arc<GenerateRequest>, agent: Option<&Agent>) -> Result<ChunkStream, LlmError>;
 
-    /// Registers a wire, so that endpoints that speak it can be asked by whoever knows them. When it goes, its streams end
-    /// as those of an adapter do.
-    ///
-    /// # Errors
-    ///
-    /// `DUPLICATE_WIRE`, and those of the context.
-    fn register_wire(&self, ctx: &Context, wire: Arc<dyn Wire>) -> Result<EffectHandle, LlmError>;
+    /// What `register_wire` is for whoever provides this.
+    fn admit_wire(&self, ctx: &Context, wire: Kept<dyn Wire>) -> Result<EffectHandle, LlmError>;
 
     /// The wire of a kind. Ask for it at each call: it may be another one by the next.
     fn wire(&self, kind: &str) -> Result<Option<Arc<dyn Wire>>, LlmError>;

@@ -72,7 +72,7 @@ impl OpenStreams {
         }
         let mut stream = Tracked { slot, open: self.clone(), name };
         std::future::poll_fn(|cx| stream.poll_open(cx)).await?;
-        Ok(Box::pin(stream))
+        Ok(ChunkStream::around(stream))
     }
 
     /// Ready when no stream is open. Dropped before, it cuts those that are.
@@ -186,7 +186,7 @@ impl Stream for Tracked {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll(cx, |source, cx| match source {
             Source::Opening(_) => (None, Poll::Ready(None)),
-            Source::Open(mut stream) => match stream.as_mut().poll_next(cx) {
+            Source::Open(mut stream) => match Pin::new(&mut stream).poll_next(cx) {
                 Poll::Ready(None) => (None, Poll::Ready(None)),
                 Poll::Ready(Some(Err(error))) => (None, Poll::Ready(Some(Err(error)))),
                 polled => (Some(Source::Open(stream)), polled),
@@ -212,7 +212,7 @@ pub(crate) struct Answering {
 
 impl Answering {
     pub(crate) fn guard(stream: ChunkStream, signal: CancellationToken) -> ChunkStream {
-        Box::pin(Self { stream: Some(stream), signal: Box::pin(signal.cancelled_owned()) })
+        ChunkStream::around(Self { stream: Some(stream), signal: Box::pin(signal.cancelled_owned()) })
     }
 }
 
@@ -228,7 +228,7 @@ impl Stream for Answering {
             return Poll::Ready(Some(Err(LlmError::aborted())));
         }
         let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
-        let polled = stream.as_mut().poll_next(cx);
+        let polled = Pin::new(stream).poll_next(cx);
         if let Poll::Ready(None | Some(Err(_) | Ok(StreamChunk::Finish { .. }))) = polled {
             self.stream = None;
         }

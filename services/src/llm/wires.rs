@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::{BoxFuture, BusError, Context, EffectHandle, Event};
 
+use crate::kept::Kept;
 use crate::llm::stream::OpenStreams;
 use crate::llm::wire::Endpoint;
 use crate::llm::{ChunkStream, LlmError, Wire};
@@ -12,7 +13,7 @@ use crate::model::GenerateRequest;
 /// A wire whose streams end with it.
 #[derive(Clone)]
 struct Entry {
-    wire: Arc<dyn Wire>,
+    wire: Kept<dyn Wire>,
     streams: Arc<OpenStreams>,
 }
 
@@ -58,7 +59,7 @@ pub(super) fn kinds(bus: &Context) -> Vec<String> {
 }
 
 /// Registers a wire; only one caller may be in here at a time.
-pub(super) fn register(bus: &Context, ctx: &Context, wire: Arc<dyn Wire>) -> Result<EffectHandle, LlmError> {
+pub(super) fn register(bus: &Context, ctx: &Context, wire: Kept<dyn Wire>) -> Result<EffectHandle, LlmError> {
     let entry = Entry { wire, streams: Arc::default() };
     let handle = ctx.effect(&format!("wire {}", entry.kind()), |fx| {
         // The last to go: nobody can begin a stream then.

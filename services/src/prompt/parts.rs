@@ -87,9 +87,9 @@ impl CollectParts {
             return;
         }
         let value = match &entry.part {
-            Part::Section(section) => Value::Text((section.text)(&self.context)),
-            Part::Variable { value, .. } => Value::Variable(value(&self.context)),
-            Part::Tools(source) => Value::Tools(source(&self.context)),
+            Part::Section(section) => Value::Text(section.text.call(&self.context)),
+            Part::Variable { value, .. } => Value::Variable(value.call(&self.context)),
+            Part::Tools(source) => Value::Tools(source.call(&self.context)),
             Part::Protection(_) => return,
         };
         found().values.insert(entry_id(entry), value);

@@ -16,7 +16,7 @@ pub(crate) fn without_secrets(answer: ChunkStream, keeper: SecretKeeper) -> Chun
         return answer;
     }
     let state = (answer.fuse(), Blocks { keeper, open: BTreeMap::new() }, VecDeque::new());
-    Box::pin(stream::unfold(state, async |(mut answer, mut blocks, mut ready)| {
+    ChunkStream::around(stream::unfold(state, async |(mut answer, mut blocks, mut ready)| {
         loop {
             if let Some(next) = ready.pop_front() {
                 return Some((next, (answer, blocks, ready)));
@@ -136,7 +136,7 @@ mod tests {
     fn answer(chunks: Vec<StreamChunk>) -> Vec<StreamChunk> {
         let keeper = SecretKeeper::new();
         keeper.keep(KEY);
-        let chunks = stream::iter(chunks.into_iter().map(Ok::<_, LlmError>)).boxed();
+        let chunks = ChunkStream::new(stream::iter(chunks.into_iter().map(Ok::<_, LlmError>)));
         let all = without_secrets(chunks, keeper).map(|it| it.unwrap()).collect::<Vec<_>>();
         all.now_or_never().unwrap()
     }

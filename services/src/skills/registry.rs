@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linn_bus::{Context, Demand, EffectHandle, Event, Fault, NeedList, Plugin, provider};
 
 use crate::events::{SkillProviderAdded, SkillProviderRemoved};
+use crate::kept::Kept;
 use crate::skills::catalogue::{Ranked, check, winners};
 use crate::skills::{
     RUNTIME_PROVIDER, RUNTIME_RANK, RuntimeSkill, SkillCandidate, SkillDefinition, SkillError, SkillLookup,
@@ -138,7 +139,8 @@ fn candidate_of(skill: &SkillDefinition) -> SkillCandidate {
 
 #[provider]
 impl Skills for Registry {
-    fn register(&self, ctx: &Context, provider: Arc<dyn SkillProvider>) -> Result<EffectHandle, SkillError> {
+    fn admit(&self, ctx: &Context, provider: Kept<dyn SkillProvider>) -> Result<EffectHandle, SkillError> {
+        let provider = provider.into_inner();
         let name = provider.name().to_owned();
         let is_taken = ctx.fiber().is_visible() && self.providers().iter().any(|it| it.name() == name);
         if is_taken || name == RUNTIME_PROVIDER {

@@ -8,6 +8,7 @@ use linn_bus::{BoxFuture, Context, Demand, EffectHandle, Event, Fault, NeedList,
 
 use crate::events::{SubagentEnd, SubagentProviderAdded, SubagentProviderRemoved, SubagentStart};
 use crate::ids::SubagentRunId;
+use crate::kept::Kept;
 use crate::subagents::{
     SubagentError, SubagentOutcome, SubagentProvider, SubagentProviderInfo, SubagentRequest, SubagentRun,
     SubagentStopReason, Subagents,
@@ -106,7 +107,8 @@ fn unmet(provider: &dyn SubagentProvider, request: &SubagentRequest) -> Option<&
 
 #[provider]
 impl Subagents for Registry {
-    fn register(&self, ctx: &Context, provider: Arc<dyn SubagentProvider>) -> Result<EffectHandle, SubagentError> {
+    fn admit(&self, ctx: &Context, provider: Kept<dyn SubagentProvider>) -> Result<EffectHandle, SubagentError> {
+        let provider = provider.into_inner();
         let name = provider.name().to_owned();
         if ctx.fiber().is_visible() && self.all().iter().any(|it| it.name() == name) {
             return Err(SubagentError::DuplicateProvider(name));

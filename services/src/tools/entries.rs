@@ -153,7 +153,7 @@ impl Entries {
     pub(crate) fn guard(&self, ctx: &Context, guard: ToolGuard) -> Result<EffectHandle, ToolsError> {
         let is_scoped = ctx.scope_key().is_some();
         let handle = ctx.effect("tool guard", |fx| {
-            let ask = move |it: &AskGuards| if it.is_scoped == is_scoped { guard(&it.execution) } else { None };
+            let ask = move |it: &AskGuards| if it.is_scoped == is_scoped { guard.call(&it.execution) } else { None };
             fx.own(fx.context().on(ask)?);
             Ok::<(), BusError>(())
         })?;

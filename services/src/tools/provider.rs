@@ -40,7 +40,7 @@ impl Plugin for ToolsPlugin {
         ctx.mount_fn("tools/prompt", move |ctx: Context, prompt: Svc<dyn SystemPrompt>| {
             let entries = entries.clone();
             async move {
-                let source: ToolSource = Arc::new(move |it: &AssembleContext| schemas(&entries, it.scope.as_ref()));
+                let source = ToolSource::new(move |it: &AssembleContext| schemas(&entries, it.scope.as_ref()));
                 prompt.tools(&ctx, source).map(drop)
             }
         })?;

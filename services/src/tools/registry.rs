@@ -5,6 +5,7 @@ use std::sync::Arc;
 use linn_bus::{BusError, Context, EffectHandle, ListenerErrors, ScopeKey, ServiceError, service};
 
 use crate::ids::ToolName;
+use crate::kept::Function;
 use crate::model::ToolSchema;
 use crate::tools::{Tool, ToolExecution, ToolExecutionInput, ToolExecutionResult};
 
@@ -61,7 +62,7 @@ pub enum ToolClaim {
 }
 
 /// Refuses calls: a function that gives the reason, or nothing.
-pub type ToolGuard = Arc<dyn Fn(&ToolExecution) -> Option<String> + Send + Sync>;
+pub type ToolGuard = Function<ToolExecution, Option<String>>;
 
 /// Which tools of all an agent sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub struct Tool {
     /// How long a call may take, if a policy holds it to that.
     pub timeout: Option<Duration>,
     /// What it does.
-    pub body: Arc<dyn ToolBody>,
+    pub(crate) body: Arc<dyn ToolBody>,
     /// Whether the schema was made from a type. Any other is compiled when the tool is registered, since it may be none; one
     /// of a type when it is first called.
     pub is_derived: bool,
@@ -211,6 +211,16 @@ impl Tool {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// What it does.
+    pub fn body(&self) -> &Arc<dyn ToolBody> {
+        &self.body
+    }
+
+    /// The same with another body.
+    pub fn with_body<B: ToolBody + ?Sized>(self, body: Arc<B>) -> Self {
+        Self { body: Self::from_body(self.schema.clone(), body).body, ..self }
     }
 
     /// Its name.

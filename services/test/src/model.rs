@@ -77,7 +77,7 @@ impl Adapter for ScriptedModel {
                     }
                 }
             });
-            Ok(Box::pin(chunks) as ChunkStream)
+            Ok(ChunkStream::new(chunks))
         })
     }
 }

@@ -88,7 +88,7 @@ fn ag_02_a_panicking_set_up_publishes_nothing() {
         let mut options = CreateAgent::new("a", "s");
         options.setup = setup(async |_| panic!("set-up"));
         let error = world.agents.create(&world.root, options).await.unwrap_err();
-        assert_eq!(error.to_string(), "the setup of agent \"a\" failed: it panicked: set-up");
+        assert_eq!(error.to_string(), "the setup of agent \"a\" failed: set-up");
         world.agents.create(&world.root, CreateAgent::new("a", "s")).await.unwrap();
     });
 }

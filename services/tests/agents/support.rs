@@ -131,5 +131,5 @@ where
     F: FnOnce(Context) -> Fut + Send + 'static,
     Fut: Future<Output = Result<(), Fault>> + Send + 'static,
 {
-    Some(Box::new(move |ctx| Box::pin(body(ctx))))
+    Some(linn_services::agent::Setup::new(body))
 }

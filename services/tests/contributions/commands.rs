@@ -21,7 +21,7 @@ impl CommandBody for Echo {
 }
 
 fn echo(name: &str) -> Command {
-    Command { name: name.to_owned(), description: "says it again".to_owned(), body: Arc::new(Echo) }
+    Command::new(name, "says it again", Arc::new(Echo))
 }
 
 async fn commands(root: &Root) -> Svc<dyn Commands> {

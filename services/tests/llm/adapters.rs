@@ -44,7 +44,7 @@ fn chunks(
     name: &'static str,
     chunks: impl Fn() -> Vec<Result<StreamChunk, LlmError>> + Send + Sync + 'static,
 ) -> Arc<dyn Adapter> {
-    Arc::new(Fake(name, Box::new(move |_| Ok(stream::iter(chunks()).boxed()))))
+    Arc::new(Fake(name, Box::new(move |_| Ok(ChunkStream::new(stream::iter(chunks()))))))
 }
 
 fn failing(name: &'static str, error: LlmError) -> Arc<dyn Adapter> {
@@ -207,7 +207,7 @@ fn a_retry_asks_again_and_goes_by_the_failure() {
             "flaky",
             Box::new(move |_| match calls.fetch_add(1, SeqCst) {
                 0 => Err(LlmError::new("SERVER", "busy").with_status(503).retryable()),
-                _ => Ok(stream::iter([Ok(text("there")), Ok(stop())]).boxed()),
+                _ => Ok(ChunkStream::new(stream::iter([Ok(text("there")), Ok(stop())]))),
             }),
         );
         llm.register(&root, vec!["a".into()], Arc::new(flaky)).unwrap();
@@ -232,7 +232,7 @@ fn a_listener_replaces_the_stream_or_refuses_the_call() {
         let replaced = root
             .on(async |call: &LlmStream, next: Next<'_, LlmStream>| -> Result<ChunkStream, ListenerError> {
                 match call.request.config.model.as_str() {
-                    "mine" => Ok(stream::iter([Ok(text("replaced")), Ok(stop())]).boxed()),
+                    "mine" => Ok(ChunkStream::new(stream::iter([Ok(text("replaced")), Ok(stop())]))),
                     _ => next.run().await,
                 }
             })
@@ -278,7 +278,8 @@ fn the_signal_ends_a_call_that_hangs_before_and_in_its_stream() {
             }
         }
         llm.register(&root, vec!["opening".into()], Arc::new(Hangs)).unwrap();
-        let endless = Fake("endless", Box::new(|_| Ok(stream::iter([Ok(text("a"))]).chain(stream::pending()).boxed())));
+        let open = |_| Ok(ChunkStream::new(stream::iter([Ok(text("a"))]).chain(stream::pending())));
+        let endless = Fake("endless", Box::new(open));
         llm.register(&root, vec!["open".into()], Arc::new(endless)).unwrap();
 
         let opening = request("opening");
@@ -300,7 +301,7 @@ fn a_panic_of_an_adapter_is_an_error_of_the_call() {
     run(async |root| {
         let llm = llm(&root).await;
         llm.register(&root, vec!["a".into()], Arc::new(Fake("a", Box::new(|_| panic!("not today"))))).unwrap();
-        let late = || stream::once(async { panic!("in the stream") }).boxed();
+        let late = || ChunkStream::new(stream::once(async { panic!("in the stream") }));
         llm.register(&root, vec!["b".into()], Arc::new(Fake("b", Box::new(move |_| Ok(late()))))).unwrap();
         let error = ask(&llm, "a").await.unwrap_err();
         assert_eq!(
@@ -328,7 +329,7 @@ fn endless(is_dropped: &Arc<AtomicBool>) -> Arc<dyn Adapter> {
             let _kept = &guard;
             std::task::Poll::Pending
         });
-        Ok(stream::iter([Ok(text("a"))]).chain(rest).boxed())
+        Ok(ChunkStream::new(stream::iter([Ok(text("a"))]).chain(rest)))
     };
     Arc::new(Fake("endless", Box::new(begin)))
 }

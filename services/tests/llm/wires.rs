@@ -26,7 +26,7 @@ impl Wire for Speaks {
     ) -> BoxFuture<'static, Result<ChunkStream, LlmError>> {
         let text = format!("{} {} {}", self.word, endpoint.base_url, request.config.model);
         let chunks = stream::iter([Ok(StreamChunk::TextDelta { index: 0, text })]).chain(stream::pending());
-        Box::pin(std::future::ready(Ok(chunks.boxed())))
+        Box::pin(std::future::ready(Ok(ChunkStream::new(chunks))))
     }
 }
 

@@ -8,7 +8,7 @@ use linn_bus_test::run;
 use linn_services::events::SystemPromptAssemble;
 use linn_services::prompt::{
     AssembleContext, IDENTITY_SECTION, PERSONA_SECTION, PromptAssembly, PromptError, Section, SystemPromptConfig,
-    SystemPromptPlugin, UNLISTED_TOOLS,
+    SystemPromptPlugin, TextOf, ToolSource, UNLISTED_TOOLS,
 };
 
 use crate::support::{
@@ -48,7 +48,7 @@ fn texts_and_values_are_asked_for_at_each_assembly_with_its_context() {
         let scope = root.scope().unwrap();
         let n_asked = Arc::new(AtomicU32::new(0));
         let asked = n_asked.clone();
-        let text_of = Arc::new(move |context: &AssembleContext| {
+        let text_of = TextOf::new(move |context: &AssembleContext| {
             format!("{} {}", asked.fetch_add(1, SeqCst), context.scope.is_some())
         });
         prompt.section(&root, Section { name: "a".into(), order: 0, text: text_of }).unwrap();
@@ -82,7 +82,7 @@ fn sp_01_a_text_that_is_shadowed_is_not_asked_for() {
     run(async |root| {
         let prompt = prompt(&root).await;
         let scope = root.scope().unwrap();
-        let broken = Section { name: "a".into(), order: 0, text: Arc::new(|_| panic!("shadowed")) };
+        let broken = Section { name: "a".into(), order: 0, text: TextOf::new(|_| panic!("shadowed")) };
         prompt.section(&root, broken).unwrap();
         prompt.section(scope.context(), Section::fixed("a", 0, "fine")).unwrap();
         assert_eq!(text(&prompt, Some(scope.key())).await.unwrap(), "fine");
@@ -98,7 +98,7 @@ fn a_text_that_panics_is_an_error_that_names_its_plugin() {
         let plugin = root.mount_fn("chatty", move |ctx: linn_bus::Context, (): ()| {
             let prompt = inner.clone();
             async move {
-                let text = Arc::new(|_: &AssembleContext| -> String { panic!("no words") });
+                let text = TextOf::new(|_: &AssembleContext| -> String { panic!("no words") });
                 prompt.section(&ctx, Section { name: "a".into(), order: 0, text }).map(drop)
             }
         });
@@ -119,8 +119,8 @@ fn tools_go_by_name_and_those_of_a_scope_count() {
         let scope = root.scope().unwrap();
         prompt.tools(&root, tools(&["write", "Bash", "read"])).unwrap();
         prompt.tools(&root, tools(&["list"])).unwrap();
-        prompt.tools(&root, Arc::new(|_| vec![tool("read", "the second")])).unwrap();
-        prompt.tools(scope.context(), Arc::new(|_| vec![tool("read", "of one"), tool("own", "")])).unwrap();
+        prompt.tools(&root, ToolSource::new(|_| vec![tool("read", "the second")])).unwrap();
+        prompt.tools(scope.context(), ToolSource::new(|_| vec![tool("read", "of one"), tool("own", "")])).unwrap();
 
         let for_all = assembly(&prompt).await;
         assert_eq!(tool_names(&for_all), ["Bash", "list", "read", "write"]);
@@ -166,7 +166,7 @@ fn sp_02_a_configured_tool_that_this_prompt_may_not_show_is_absent() {
         prompt
             .tools(
                 &root,
-                Arc::new(|context| match &context.scope {
+                ToolSource::new(|context| match &context.scope {
                     Some(_) => vec![tool("read", "")],
                     None => vec![tool("read", ""), tool("write", "")],
                 }),

@@ -1,7 +1,5 @@
 //! What the tests of the prompt share.
 
-use std::sync::Arc;
-
 use linn_bus::{Root, ScopeKey, Svc};
 use linn_services::model::ToolSchema;
 use linn_services::prompt::{
@@ -55,9 +53,9 @@ pub(crate) fn tool(name: &str, description: &str) -> ToolSchema {
 }
 
 pub(crate) fn tools(names: &'static [&'static str]) -> ToolSource {
-    Arc::new(move |_| names.iter().map(|it| tool(it, "")).collect())
+    ToolSource::new(move |_| names.iter().map(|it| tool(it, "")).collect())
 }
 
 pub(crate) fn value(value: &'static str) -> Variable {
-    Arc::new(move |_| Some(value.to_owned()))
+    Variable::new(move |_| Some(value.to_owned()))
 }

@@ -188,7 +188,7 @@ impl Adapter for Silent {
         "silent"
     }
     fn stream(&self, _: Arc<GenerateRequest>) -> BoxFuture<'static, Result<ChunkStream, LlmError>> {
-        Box::pin(std::future::ready(Ok(Box::pin(futures_util::stream::empty()) as ChunkStream)))
+        Box::pin(std::future::ready(Ok(ChunkStream::new(futures_util::stream::empty()))))
     }
 }
 

@@ -139,7 +139,7 @@ impl Bench {
     pub(crate) async fn preview(&self, tool: &str, arguments: Value) -> Option<ToolPreview> {
         let call = ToolExecution::detached(&ToolExecutionInput::new("c1", tool, arguments));
         let tool = self.tools.get(None, &tool.into()).unwrap().unwrap();
-        tool.body.preview(&call).await
+        tool.body().preview(&call).await
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use futures_util::StreamExt as _;
 use linn_bus::{BoxFuture, Context, Demand, Fault, NeedList, Plugin, provider};
 use linn_bus_test::run;
 use linn_services::llm::wire::Endpoint;
@@ -117,7 +116,7 @@ impl Wire for Picky {
         let is_taken = shown.contains("token-2");
         self.0.lock().unwrap().push(shown);
         Box::pin(async move {
-            let stream = || futures_util::stream::empty().boxed() as ChunkStream;
+            let stream = || ChunkStream::new(futures_util::stream::empty());
             is_taken.then(stream).ok_or_else(|| LlmError::new("AUTH", "refused"))
         })
     }

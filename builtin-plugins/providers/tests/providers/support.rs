@@ -206,7 +206,7 @@ impl Wire for Asked {
     ) -> BoxFuture<'static, Result<ChunkStream, LlmError>> {
         self.endpoints.lock().unwrap().push(endpoint);
         let finish = StreamChunk::Finish { reason: FinishReason::Stop };
-        Box::pin(async move { Ok(futures_util::stream::iter([Ok(finish)]).boxed() as ChunkStream) })
+        Box::pin(async move { Ok(ChunkStream::new(futures_util::stream::iter([Ok(finish)]))) })
     }
 }
 

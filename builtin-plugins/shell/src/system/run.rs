@@ -57,7 +57,7 @@ pub(crate) async fn run(house: &Arc<House>, command: ShellCommand) -> Result<She
     {
         let hear = |stream| {
             let on_output = command.on_output.clone();
-            move |piece: &[u8]| on_output.as_ref().into_iter().for_each(|it| it(stream, piece))
+            move |piece: &[u8]| on_output.as_ref().into_iter().for_each(|it| it.hear(stream, piece))
         };
         let read_stdout = read(&pipes.stdout, &mut stdout, hear(ShellStream::Stdout));
         let read_stderr = read(&pipes.stderr, &mut stderr, hear(ShellStream::Stderr));

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use linn_bus::{BoxFuture, Clock, Fiber, Grace, Root, Seams, Svc, TokioRuntime};
 use linn_plugin_shell::{ShellConfig, ShellPlugin};
 use linn_services::interaction::InteractionPlugin;
-use linn_services::shell::{Shell, ShellCommand, ShellOutput, ShellStream};
+use linn_services::shell::{OnOutput, Shell, ShellCommand, ShellOutput, ShellStream};
 use linn_services::tools::{Tools, ToolsPlugin};
 use tokio_util::sync::CancellationToken;
 
@@ -103,7 +103,7 @@ impl Heard {
                 text.lock().unwrap().extend_from_slice(piece);
             }
         };
-        ShellCommand { on_output: Some(Arc::new(hear)), ..command }
+        ShellCommand { on_output: Some(OnOutput::new(hear)), ..command }
     }
 
     /// The first lines, once they are there.

@@ -142,7 +142,7 @@ impl Calls {
             let next = run.next().await?;
             Some((next, run))
         });
-        Ok(chunks.boxed())
+        Ok(ChunkStream::around(chunks))
     }
 
     /// Sends the request once.

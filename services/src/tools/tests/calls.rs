@@ -1,6 +1,5 @@
 //! Calls that run: arguments, layers around the body, results.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use linn_bus::{Fault, Next, listener};
@@ -13,7 +12,7 @@ use crate::events::{ToolsAmend, ToolsExecute, ToolsPostExecute, ToolsPreExecute,
 use crate::model::{HookContext, MessageSource};
 use crate::tools::{
     AmendDecision, PostToolDecision, PreToolDecision, Tool, ToolExecutionInput, ToolExecutionResult, ToolFailure,
-    ToolOutput,
+    ToolGuard, ToolOutput,
 };
 
 #[test]
@@ -512,7 +511,7 @@ fn amended_arguments_are_what_everybody_judges_and_the_tool_gets() {
         kit.tools
             .guard(
                 &root,
-                Arc::new(move |call| {
+                ToolGuard::new(move |call| {
                     n.add(call.arguments().to_string());
                     None
                 }),

@@ -1,6 +1,5 @@
 //! Whether calls may run: listeners and guards. Questions to a human are tested with the approval service.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use linn_bus::{Fault, Next, listener};
@@ -9,7 +8,7 @@ use serde_json::json;
 
 use super::support::{Kit, Notes, call_of, counting, echo, says, text};
 use crate::events::{ToolsAmend, ToolsExecute, ToolsPostExecute, ToolsPreExecute};
-use crate::tools::{AmendDecision, PreToolDecision, Tool, ToolExecution, ToolExecutionInput, ToolFailure};
+use crate::tools::{AmendDecision, PreToolDecision, Tool, ToolExecution, ToolExecutionInput, ToolFailure, ToolGuard};
 
 fn deny(reason: &str) -> PreToolDecision {
     PreToolDecision::Deny { reason: reason.to_owned() }
@@ -85,7 +84,7 @@ fn tl_06_a_guard_denies_whatever_others_decided() {
         let notes = Notes::default();
         let guard = |name: &'static str, refuses: bool| {
             let notes = notes.clone();
-            Arc::new(move |_: &ToolExecution| {
+            ToolGuard::new(move |_: &ToolExecution| {
                 notes.add(name);
                 refuses.then(|| format!("{name} refuses"))
             })
@@ -113,7 +112,7 @@ fn tl_06_a_guard_is_not_asked_about_a_denied_call() {
     run(async |root| {
         let kit = Kit::new(&root).await;
         kit.register(echo("a"));
-        kit.tools.guard(&root, Arc::new(|_| Some("guard".to_owned()))).unwrap();
+        kit.tools.guard(&root, ToolGuard::new(|_| Some("guard".to_owned()))).unwrap();
         root.on(|_: &ToolsPreExecute| deny("listener")).unwrap();
         assert_eq!(text(&kit.call("a", json!({})).await), "Error: listener");
     });
@@ -126,7 +125,7 @@ fn tl_07_a_guard_that_has_no_answer_lets_nothing_run() {
         let kit = Kit::new(&root).await;
         let (tool, n_calls) = counting("a");
         kit.register(tool);
-        kit.tools.guard(&root, Arc::new(|_| panic!("no answer"))).unwrap();
+        kit.tools.guard(&root, ToolGuard::new(|_| panic!("no answer"))).unwrap();
         let result = kit.call("a", json!({})).await;
         assert!(result.is_error && text(&result).ends_with("panicked: no answer"), "{result:?}");
         assert_eq!(n_calls.load(Ordering::Relaxed), 0);
