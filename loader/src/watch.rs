@@ -167,7 +167,7 @@ impl Loader {
         } else if let Some(image) = state.registry.forget(path) {
             state.n_pinned += 1;
             image.detach();
-            give_back(image.copy());
+            give_back(image.copy(), self.0.scratch.path());
         }
     }
 }

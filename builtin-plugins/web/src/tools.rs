@@ -39,7 +39,7 @@ pub(crate) fn fetch(web: Svc<dyn Web>) -> Tool {
         let web = web.clone();
         async move { run_fetch(&web, arguments, &call).await }
     });
-    Tool { is_parallel: true, ..tool }
+    tool.parallel()
 }
 
 async fn run_fetch(web: &Svc<dyn Web>, arguments: Fetch, call: &ToolExecution) -> Result<ToolOutput, ToolFailure> {

@@ -29,7 +29,7 @@ pub struct Tool {
     pub(crate) body: Arc<dyn ToolBody>,
     /// Whether the schema was made from a type. Any other is compiled when the tool is registered, since it may be none; one
     /// of a type when it is first called.
-    pub is_derived: bool,
+    pub(crate) is_derived: bool,
 }
 
 /// Whether a tool changes anything.
@@ -197,6 +197,12 @@ impl Tool {
     /// The same, known to look only, and to run beside others.
     pub fn read_only(mut self) -> Self {
         self.class = ToolClass::ReadOnly;
+        self.is_parallel = true;
+        self
+    }
+
+    /// The same, beside others in a step.
+    pub fn parallel(mut self) -> Self {
         self.is_parallel = true;
         self
     }

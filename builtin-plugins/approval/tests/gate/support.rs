@@ -75,7 +75,9 @@ impl Desk {
                 description: name.to_owned(),
                 parameters: json!({ "type": "object" }),
             };
-            tools.register(&root, Tool { class, ..Tool::from_body(schema, body) }).unwrap();
+            let mut tool = Tool::from_body(schema, body);
+            tool.class = class;
+            tools.register(&root, tool).unwrap();
         };
         for name in ["bash", "write_file", "edit", "rename", "spawn"] {
             class(name, ToolClass::Destructive, Arc::new(Says));
