@@ -158,6 +158,14 @@ pub enum PersistenceError {
         /// The file.
         file: PathBuf,
     },
+    /// The file holds something, and that is no session: it is neither read nor changed nor deleted as one.
+    #[error("{} is no session file: {why}; name a file of a session, or one that is not there yet", file.display())]
+    NotASession {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A session lives under this id, and what is stored under it is another one.
     #[error("session \"{0}\" is stored already with other records; take another id, or load it")]
     Collision(SessionId),
@@ -204,6 +212,7 @@ impl PersistenceError {
             Self::Damaged { .. } => "SESSION_DAMAGED",
             Self::FolderGone { .. } => "SESSION_FOLDER_GONE",
             Self::Empty { .. } => "SESSION_EMPTY",
+            Self::NotASession { .. } => "NOT_A_SESSION",
             Self::Collision(_) => "SESSION_COLLISION",
             Self::Locked { .. } => "SESSION_LOCKED",
             Self::Live(_) => "SESSION_LIVE",

@@ -25,6 +25,25 @@ pub(crate) fn id_of_file(file: &std::path::Path) -> SessionId {
     format!("file-{:016x}", digest(file.as_os_str().as_encoded_bytes())).into()
 }
 
+/// Why a file without a log is no session of the older format; `None` if it is one.
+///
+/// The first line decides: a session begins with its version, a message, or a note about a run. Lines behind it may be
+/// damaged.
+pub(crate) fn foreign(bytes: &[u8]) -> Option<String> {
+    const ROLES: [&str; 5] = ["system", "developer", "user", "assistant", "tool"];
+    let mut lines = bytes.split(|it| *it == b'\n').zip(1_u64..);
+    let Some((line, at)) = lines.find(|(line, _)| !line.trim_ascii().is_empty()) else {
+        return Some("it holds no lines".to_owned());
+    };
+    let value = match serde_json::from_slice::<Value>(line) {
+        Ok(value) => value,
+        Err(error) => return Some(format!("line {at} is no JSON ({error})")),
+    };
+    let is_message = value.get("role").and_then(Value::as_str).is_some_and(|it| ROLES.contains(&it));
+    let is_ours = is_message || value.get("_session_version").is_some_and(Value::is_u64) || value.get("_run").is_some();
+    (!is_ours).then(|| format!("line {at} is neither the version of a session nor a message of one"))
+}
+
 /// Turns messages into records; `Err` is the version of a file that is too new.
 ///
 /// A prompt begins a turn and each answer is a step, so that the log is one that Linn could have written. All records have

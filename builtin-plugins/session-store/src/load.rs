@@ -6,7 +6,7 @@ use linn_services::persistence::{PersistenceError, StoredSession};
 use linn_services::session::{SessionHeader, repair};
 
 use crate::files::{append, failed};
-use crate::import::{Imported, import};
+use crate::import::{Imported, foreign, import};
 use crate::log_file::{LogFile, Mark};
 use crate::read::{Damage, LogContent};
 use crate::store::{Kept, KeptState, Save, Store};
@@ -122,6 +122,12 @@ impl Store {
         let Some(bytes) = crate::files::read(&*self.disk, file).map_err(failed("cannot read", file))? else {
             return Ok(Vec::new());
         };
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(why) = foreign(&bytes) {
+            return Err(PersistenceError::NotASession { file: file.to_owned(), why });
+        }
         let modified_ms = self.disk.info(file).ok().flatten().map_or(0, |it| it.modified_ms);
         let newer = |found| PersistenceError::Newer { file: file.to_owned(), found, supported: VIEW_VERSION };
         let Imported { records, notices } = import(&bytes, modified_ms).map_err(newer)?;

@@ -14,7 +14,7 @@ use linn_services::session::{SESSION_VERSION, SessionHeader};
 use serde_json::{Value, json};
 
 use crate::files::{failed, folder_of, read, replace};
-use crate::import::{id_of_file, import};
+use crate::import::{foreign, id_of_file, import};
 use crate::load::OnDamage;
 use crate::log_file::LogFile;
 use crate::meta::{set_field, tidy_title};
@@ -188,13 +188,25 @@ impl Provider {
         self.0.disk.info(path).map_err(failed("cannot look at", path))
     }
 
-    /// The place of a session that is stored.
+    /// The place of a session that is stored: its log is there, or a file of the older format.
     fn stored(&self, id: &SessionId) -> Result<Place, PersistenceError> {
         let place = self.0.place_of(id);
-        let view = place.view().map(|it| self.info(it)).transpose()?.flatten();
-        match self.info(&place.log())?.or(view) {
-            Some(_) => Ok(place),
-            None => Err(PersistenceError::NotFound(id.clone())),
+        let log = place.log();
+        // A log that holds nothing says nothing about the file beside it.
+        let found = self.info(&log)?;
+        if let Some(info) = found.filter(|it| it.len > 0) {
+            let opened = self.0.disk.open(&log, crate::system::Open::Existing).map_err(failed("cannot open", &log))?;
+            let header = crate::read::read_header(&*opened, info.len);
+            return header.map(|_| place).map_err(|error| unreadable(&log, error));
+        }
+        let bytes = match place.view() {
+            Some(view) => crate::files::read(&*self.0.disk, view).map_err(failed("cannot read", view))?,
+            None => None,
+        };
+        match (bytes.as_deref().map(foreign), place.view()) {
+            (Some(Some(why)), Some(view)) => Err(PersistenceError::NotASession { file: view.to_owned(), why }),
+            (None, _) if found.is_none() => Err(PersistenceError::NotFound(id.clone())),
+            _ => Ok(place),
         }
     }
 
@@ -284,6 +296,9 @@ impl Provider {
 
     fn summary_of_older(&self, file: &Path, info: FileInfo) -> Result<SessionSummary, PersistenceError> {
         let bytes = crate::files::read(&*self.0.disk, file).map_err(failed("cannot read", file))?.unwrap_or_default();
+        if let Some(why) = foreign(&bytes) {
+            return Err(PersistenceError::NotASession { file: file.to_owned(), why });
+        }
         let newer = |found| PersistenceError::Newer { file: PathBuf::from(file), found, supported: view::VIEW_VERSION };
         let records = import(&bytes, info.modified_ms).map_err(newer)?.records;
         let id = self.find_file(file)?;

@@ -265,3 +265,78 @@ fn two_sessions_never_share_a_new_file() {
         assert_eq!(store.files.find(&file).await.unwrap(), second);
     });
 }
+
+#[test]
+fn a_file_that_is_no_session_is_refused_and_stays_as_it_is() {
+    run(async |root| {
+        let folder = folder();
+        let store = store(&root, &folder.path().join("own")).await;
+        let damaged = "not json\n{\"role\":\"user\",\"content\":\"a\"}\n";
+        let foreign = [
+            ("notes.md", "# hi\n", "line 1 is no JSON"),
+            ("data.jsonl", "{\"a\":1}\n", "line 1 is neither"),
+            ("people.jsonl", "\n{\"role\":\"admin\"}\n", "line 2 is neither"),
+            ("list.json", "[1]\n", "line 1 is neither"),
+            ("damaged.jsonl", damaged, "line 1 is no JSON"),
+            ("blank", " \n\n", "holds no lines"),
+        ];
+        for (name, text, why) in foreign {
+            let file = folder.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            let id = store.files.find(&file).await.unwrap();
+            let errors = [
+                store.files.open(&file).await.unwrap_err(),
+                store.stored.import(file.to_str().unwrap()).await.unwrap_err(),
+                store.stored.delete(&id).await.unwrap_err(),
+                store.stored.set_title(&id, Some("t")).await.unwrap_err(),
+                store.stored.set_pinned(&id, true).await.unwrap_err(),
+                store.files.rebuild_view(&id).await.unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.code(), "NOT_A_SESSION");
+                let text = error.to_string();
+                assert!(text.contains(name) && text.contains(why), "{text}");
+            }
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+        let n_files = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(n_files, foreign.len(), "nothing is made beside them");
+        assert!(store.files.list_in(folder.path()).await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn an_empty_file_can_become_a_session_and_is_none_to_delete() {
+    run(async |root| {
+        let folder = folder();
+        let store = store(&root, &folder.path().join("own")).await;
+        let file = folder.path().join("empty");
+        std::fs::write(&file, "").unwrap();
+        let id = store.files.find(&file).await.unwrap();
+        assert_eq!(store.stored.delete(&id).await.unwrap_err().code(), "NOT_A_SESSION");
+        assert!(file.exists());
+        let opened = store.files.open(&file).await.unwrap();
+        store.files.release(&opened.header.id).await.unwrap();
+        assert_eq!(lines(&file), [r#"{"_session_version":2}"#]);
+        // A view alone is a session, and can be deleted.
+        let id = store.files.find(&file).await.unwrap();
+        store.stored.delete(&id).await.unwrap();
+        assert!(!file.exists());
+    });
+}
+
+#[test]
+fn a_log_that_is_none_protects_the_files_beside_it() {
+    run(async |root| {
+        let folder = folder();
+        let store = store(&root, &folder.path().join("own")).await;
+        let file = folder.path().join("a.txt");
+        std::fs::write(&file, "text\n").unwrap();
+        let id = store.files.find(&file).await.unwrap();
+        std::fs::write(folder.path().join("a.txt.events"), "of somebody else\n").unwrap();
+        let refused = store.stored.delete(&id).await.unwrap_err();
+        assert_eq!((refused.code(), file.exists()), ("SESSION_DAMAGED", true));
+        assert_eq!(store.files.open(&file).await.unwrap_err().code(), "SESSION_DAMAGED");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "text\n");
+    });
+}
