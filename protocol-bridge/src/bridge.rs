@@ -1,11 +1,13 @@
 //! What the bridge knows, and what all its parts use.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::UNIX_EPOCH;
 
 use linn_bus::{Context, Service, Svc};
 use linn_services::agent::Agent;
+use linn_services::ids::SessionId;
 use linn_services::interaction::Question;
 use linn_services::session::Session;
 use serde_json::Value;
@@ -29,7 +31,7 @@ pub(crate) struct Bridge {
     pub(crate) ctx: Context,
     pub(crate) config: BridgeConfig,
     pub(crate) needs: BridgeNeeds,
-    pub(crate) sink: Sink,
+    pub(crate) sink: Arc<Sink>,
     pub(crate) desk: Desk,
     pub(crate) journal: Journal,
     /// Settings are changed on behalf of the front end, which is told by the answer.
@@ -69,6 +71,10 @@ pub(crate) struct State {
     pub(crate) deferred: Vec<String>,
     /// What the last request took, with its answer, as the endpoint counted it.
     pub(crate) context_tokens: Option<u64>,
+    /// Sessions of which something is in memory alone, and why.
+    pub(crate) unsaved: BTreeMap<SessionId, String>,
+    /// The front end was told during this run that the session is not saved.
+    pub(crate) is_unsaved_told: bool,
     pub(crate) work: Work,
     /// Work beside the run.
     pub(crate) jobs: Vec<Job>,
@@ -108,7 +114,7 @@ impl Bridge {
             ctx: ctx.clone(),
             config,
             needs,
-            sink: Sink::new(format!("session-{entropy:016x}-{:016x}", 0).into()),
+            sink: Arc::new(Sink::new(format!("session-{entropy:016x}-{:016x}", 0).into())),
             desk: Desk::default(),
             journal: Journal::new(),
             is_setting: AtomicBool::new(false),

@@ -5,14 +5,20 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use linn_bus::Svc;
 use linn_services::ids::SessionId;
 use linn_services::persistence::{PersistenceError, SessionFiles};
+use linn_services::session::Session;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::bridge::Bridge;
+use crate::sink::Hold;
+
+/// How long a front end may wait for what it is told to be on the medium.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is noted of a run, or a tool call of one.
 #[derive(Debug, Clone)]
@@ -50,29 +56,45 @@ impl Note {
     }
 }
 
+/// Something for the journal to do.
+enum Entry {
+    Note(Note),
+    /// Have what was noted and logged before on the medium, and then let go of what waits for that.
+    Settle(Session, Hold),
+}
+
 /// Notes on their way to the file. They are written in order, by a task: writing may take a while.
 pub(crate) struct Journal {
-    notes: Mutex<Option<UnboundedSender<Note>>>,
-    inbox: tokio::sync::Mutex<UnboundedReceiver<Note>>,
+    entries: Mutex<Option<UnboundedSender<Entry>>>,
+    inbox: tokio::sync::Mutex<UnboundedReceiver<Entry>>,
 }
 
 impl Journal {
     pub(crate) fn new() -> Self {
-        let (notes, inbox) = unbounded_channel();
-        Self { notes: Mutex::new(Some(notes)), inbox: tokio::sync::Mutex::new(inbox) }
+        let (entries, inbox) = unbounded_channel();
+        Self { entries: Mutex::new(Some(entries)), inbox: tokio::sync::Mutex::new(inbox) }
     }
 
     /// Has a note written.
     pub(crate) fn note(&self, note: Note) {
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(notes) = &*notes {
+        self.put(Entry::Note(note));
+    }
+
+    /// Holds something back until the session and all notes up to now are on the medium, or that has failed.
+    pub(crate) fn settle(&self, session: &Session, hold: Hold) {
+        self.put(Entry::Settle(session.clone(), hold));
+    }
+
+    fn put(&self, entry: Entry) {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entries) = &*entries {
             // The other end is held by this very struct.
-            let _ = notes.send(note);
+            let _ = entries.send(entry);
         }
     }
 
     fn close(&self) {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
@@ -80,8 +102,19 @@ impl Bridge {
     /// Writes notes as they come.
     pub(crate) async fn keep_journal(&self) {
         let mut inbox = self.journal.inbox.lock().await;
-        while let Some(note) = inbox.recv().await {
-            self.write_note(&note).await;
+        while let Some(entry) = inbox.recv().await {
+            match entry {
+                Entry::Note(note) => self.write_note(&note).await,
+                Entry::Settle(session, hold) => {
+                    // Who keeps sessions tells of a failure by itself; one that left the store was saved when it did.
+                    match self.ctx.within(PATIENCE, self.needs.sessions.flush(&session)).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => self.ctx.logger().debug(format_args!("{error}")),
+                        Err(elapsed) => self.info(format!("the end of the turn may not be stored yet: {elapsed}")),
+                    }
+                    drop(hold);
+                }
+            }
         }
     }
 

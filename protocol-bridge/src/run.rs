@@ -66,6 +66,7 @@ impl State {
         let note = run.note(agent.session().id(), bridge.now_ms(), "started", None);
         self.last_model = wanted.choice.clone().or(self.last_model.take());
         self.run = Some(run);
+        self.is_unsaved_told = false;
         Some(Opened { agent, run_id: id, note, unsettled: self.unsettled.clone() })
     }
 }
@@ -170,13 +171,15 @@ impl Bridge {
     fn fail_run(&self, run_id: &Arc<str>, message: &str) {
         let mut state = self.state();
         let Some(run) = state.run.take_if(|it| it.id == *run_id) else { return };
+        let hold = self.sink.hold();
         self.sink.emit(Origin::Run(run_id), &Error { message, code: None });
         self.sink.emit(Origin::Run(run_id), &Done {});
         self.sink.stop_run();
-        let note = state.agent().map(|it| run.note(it.session().id(), self.now_ms(), "failed", Some(message)));
+        let session = state.agent().map(|it| it.session().clone());
         drop(state);
-        if let Some(note) = note {
-            self.journal.note(note);
+        if let Some(session) = session {
+            self.journal.note(run.note(session.id(), self.now_ms(), "failed", Some(message)));
+            self.journal.settle(&session, hold);
         }
     }
 
@@ -245,6 +248,7 @@ impl Bridge {
 
     fn tell_cancelled(&self, run: &Run, agent: &Agent, reason: Reason, took: Option<(Duration, bool)>) {
         let (session_id, run_id, reason) = (&*run.session_id, &*run.id, reason.as_str());
+        let hold = self.sink.hold();
         self.say(&RunCancelled {
             session_id,
             run_id,
@@ -257,6 +261,7 @@ impl Bridge {
         for note in run.closing_notes(agent.session().id(), self.now_ms(), "cancelled", Some(reason)) {
             self.journal.note(note);
         }
+        self.journal.settle(agent.session(), hold);
     }
 
     /// The plugin goes without a word from the front end: the run is told as cancelled, and nobody waits.

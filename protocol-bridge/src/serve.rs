@@ -76,6 +76,7 @@ impl Bridge {
             self.ctx.logger().error(format_args!("{error}"));
         }
         self.close_journal().await;
+        self.tell_lost();
         self.write_rest().await;
     }
 

@@ -63,6 +63,22 @@ struct Foreground {
 struct Line {
     bytes: Vec<u8>,
     open: Option<Open>,
+    /// What is not to be read before this is over; a line of its own, without bytes.
+    gate: Option<CancellationToken>,
+}
+
+/// Holds back what is emitted after it was made, until it is dropped: what a front end reads there has to be true already.
+#[must_use = "nothing is held back any more when it is dropped"]
+pub(crate) struct Hold {
+    sink: Arc<Sink>,
+    gate: CancellationToken,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.gate.cancel();
+        self.sink.news.notify_one();
+    }
 }
 
 /// Where more text may be put into a line.
@@ -98,6 +114,17 @@ impl Sink {
         drop(state);
         self.news.notify_one();
         is_wanted
+    }
+
+    /// Holds back what is emitted from now on.
+    pub(crate) fn hold(self: &Arc<Self>) -> Hold {
+        let gate = CancellationToken::new();
+        let mut state = self.state();
+        if !state.is_closed {
+            state.lines.push_back(Line { bytes: Vec::new(), open: None, gate: Some(gate.clone()) });
+        }
+        drop(state);
+        Hold { sink: self.clone(), gate }
     }
 
     /// Another run is in the foreground from now on.
@@ -158,8 +185,9 @@ impl Sink {
     /// Takes lines to be written together; nothing if none wait.
     fn take(&self, batch: &mut Vec<u8>) {
         let mut state = self.state();
+        let is_free = |it: &mut Line| it.gate.as_ref().is_none_or(CancellationToken::is_cancelled);
         while batch.len() < BATCH_BYTES
-            && let Some(line) = state.lines.pop_front()
+            && let Some(line) = state.lines.pop_front_if(is_free)
         {
             state.n_bytes -= line.bytes.len();
             batch.extend_from_slice(&line.bytes);
@@ -205,7 +233,7 @@ impl State {
         }
         if let Some(merge) = body.merge
             && self.n_bytes >= MERGE_FROM_BYTES
-            && let Some(Line { bytes, open: Some(open) }) = self.lines.back_mut()
+            && let Some(Line { bytes, open: Some(open), .. }) = self.lines.back_mut()
             && open.merge == merge
             && open.run_id.as_ref() == run.as_ref().map(|it| &it.run_id)
             && bytes.len() < LONG_LINE_BYTES
@@ -232,7 +260,7 @@ impl State {
         }
         body.bytes.extend_from_slice(b"}\n");
         self.n_bytes += body.bytes.len();
-        self.lines.push_back(Line { bytes: body.bytes, open });
+        self.lines.push_back(Line { bytes: body.bytes, open, gate: None });
         true
     }
 
@@ -287,8 +315,8 @@ mod tests {
     use super::*;
     use crate::wire::events::{Delta, Done, Info, RunCancelled, Thinking, ToolCallArgs};
 
-    fn sink() -> Sink {
-        Sink::new("session-a".into())
+    fn sink() -> Arc<Sink> {
+        Arc::new(Sink::new("session-a".into()))
     }
 
     fn lines(sink: &Sink) -> Vec<Value> {
@@ -392,6 +420,21 @@ mod tests {
         sink.emit(Origin::Run(&two), &Delta { text: "two" });
         let lines = lines(&sink);
         assert_eq!((&lines[1]["text"], &lines[2]["text"]), (&"one".into(), &"two".into()));
+    }
+
+    #[test]
+    fn what_is_held_back_comes_in_its_order_when_all_before_it_is_free() {
+        let sink = sink();
+        sink.emit(Origin::Loop, &Info { message: "before" });
+        let (first, second) = (sink.hold(), sink.hold());
+        sink.emit(Origin::Loop, &Info { message: "behind" });
+        let told = || lines(&sink).iter().map(|it| it["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(told(), ["before"]);
+        drop(second);
+        assert!(told().is_empty());
+        drop(first);
+        sink.emit(Origin::Loop, &Info { message: "last" });
+        assert_eq!(told(), ["behind", "last"]);
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! `linn serve`: the protocol on standard input and output.
 
-use anyhow::Context as _;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, ensure};
 use linn::Harness;
 use linn::bridge::{BridgeConfig, BridgePlugin, stdio};
 use linn::config::{Config, Sources, keys};
 use linn::plugins::finish::{FinishConfig, FinishPlugin};
 use linn::plugins::llm_replay::{ReplayConfig, ReplayPlugin};
 use linn::plugins::session_store::{SessionStoreConfig, SessionStorePlugin};
+use linn::services::events::{SessionSaved, SessionUnsaved};
+use linn::services::ids::SessionId;
 use linn::services::secrets::SecretKeeper;
 
 use crate::cli::loaded::chosen_model;
@@ -54,6 +59,10 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
         .plugin::<ReplayPlugin>(ReplayConfig { record: debug_log, ..ReplayConfig::default() })
         .build()
         .await?;
+    let unsaved = Arc::new(Mutex::new(BTreeSet::new()));
+    let (failing, working) = (unsaved.clone(), unsaved.clone());
+    harness.context().on(move |it: &SessionUnsaved| drop(set(&failing).insert(it.session.id().clone())))?;
+    harness.context().on(move |it: &SessionSaved| drop(set(&working).remove(it.session.id())))?;
     // It makes its agent when it starts, so what drives agents has to be there.
     harness.context().mount::<BridgePlugin>(bridge)?.running().await.context("the front end cannot be served")?;
     if let Err(error) = harness.watch_plugins().await {
@@ -68,5 +77,12 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
         handle.stop();
     }
     handle.ended().await;
-    shut_down(harness, signal, &mut signals).await
+    shut_down(harness, signal, &mut signals).await?;
+    let lost = set(&unsaved).iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    ensure!(lost.is_empty(), "not everything was saved of session {lost}");
+    Ok(())
+}
+
+fn set(sessions: &Mutex<BTreeSet<SessionId>>) -> MutexGuard<'_, BTreeSet<SessionId>> {
+    sessions.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -54,7 +54,7 @@ impl Bridge {
         self.say(&ProviderChanged {
             provider: &provider.name,
             kind: &provider.kind,
-            base_url: &provider.base_url,
+            base_url: &public_address(&provider.base_url),
             has_key: provider.has_key,
         });
     }
@@ -241,6 +241,15 @@ impl Run for AddCustomProvider {
     }
 }
 
+/// An address without what may be secret in it: the user, the password, the query.
+fn public_address(address: &str) -> String {
+    let address = address.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_at(rest.find(['/', '\\']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    if scheme.is_empty() { format!("{host}{path}") } else { format!("{scheme}://{host}{path}") }
+}
+
 /// What is said of models, from an object by id or a list with ids.
 fn overrides(given: Option<Value>) -> Vec<(String, Map<String, Value>)> {
     match given {
@@ -266,13 +275,15 @@ impl Run for DiscoverProviderModels {
             let error = Some("discover_provider_models: base_url is required");
             return bridge.say(&ProviderModelsPreview { models: &[], base_url: "", count: None, error });
         }
+        let shown_url = public_address(&base_url);
         let Some(providers) = bridge.service::<dyn Providers>() else {
             let error = Some("discover_provider_models needs providers, and no plugin that is mounted has any");
-            return bridge.say(&ProviderModelsPreview { models: &[], base_url: &base_url, count: None, error });
+            return bridge.say(&ProviderModelsPreview { models: &[], base_url: &shown_url, count: None, error });
         };
-        bridge.info(format!("discovering models from {base_url}…"));
+        let asked_url = base_url.clone();
+        bridge.info(format!("discovering models from {shown_url}…"));
         let draft = EndpointDraft {
-            base_url: base_url.clone(),
+            base_url,
             kind: self.kind.unwrap_or_default(),
             api_key: not_empty(self.api_key),
             headers: self.headers.map(Headers::into_pairs).unwrap_or_default(),
@@ -284,17 +295,17 @@ impl Run for DiscoverProviderModels {
                 Some(Ok(_) | Err(ProvidersError::NoModels { .. })) => (
                     Vec::new(),
                     Some(format!(
-                        "no models discovered from {base_url} — check base URL, API key, wire kind, and that the \
+                        "no models discovered from {shown_url} — check base URL, API key, wire kind, and that the \
                          endpoint serves /models"
                     )),
                 ),
-                Some(Err(error)) => (Vec::new(), Some(error.to_string())),
+                Some(Err(error)) => (Vec::new(), Some(error.to_string().replace(&asked_url, &shown_url))),
                 None => (Vec::new(), Some("discover_provider_models was aborted".to_owned())),
             };
             models.iter_mut().for_each(|it| it.provider = "__preview__".to_owned());
             let count = why.is_none().then_some(models.len());
             let error = why.as_deref();
-            bridge.say(&ProviderModelsPreview { models: &models, base_url: &base_url, count, error });
+            bridge.say(&ProviderModelsPreview { models: &models, base_url: &shown_url, count, error });
         });
     }
 }
@@ -405,7 +416,7 @@ impl Bridge {
                 ));
                 self.say(&Authed { ok: true, provider: None });
                 let ProviderInfo { name, kind, base_url, .. } = &put.provider;
-                self.say(&ProviderChanged { provider: name, kind, base_url, has_key: true });
+                self.say(&ProviderChanged { provider: name, kind, base_url: &public_address(base_url), has_key: true });
                 self.tell_models();
                 let models = self.models();
                 let mine = models.iter().filter(|it| it.provider == *name).count();
@@ -430,5 +441,20 @@ mod tests {
         assert_eq!(overrides(Some(json!({ "m": { "context_window": 5 }, "bad": 1 }))), expected);
         assert_eq!(overrides(Some(json!([{ "id": "m", "context_window": 5 }, { "no": "id" }, 3]))), expected);
         assert_eq!(overrides(None), []);
+    }
+
+    #[test]
+    fn addresses_are_shown_without_what_may_be_secret() {
+        for (address, shown) in [
+            ("http://user:SECRET@h:1/v1?key=SECRET#SECRET", "http://h:1/v1"),
+            ("https://h/v1", "https://h/v1"),
+            ("http://a:p@q@h", "http://h"),
+            ("http://h?key=SECRET", "http://h"),
+            ("http://h/a@b", "http://h/a@b"),
+            ("user:SECRET@h/v1", "h/v1"),
+            ("", ""),
+        ] {
+            assert_eq!(public_address(address), shown);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 
 use linn_services::events::SessionEvent;
-use linn_services::model::{ContentBlock, StreamChunk};
+use linn_services::model::{ContentBlock, FinishReason, StreamChunk};
 use linn_services::session::{
     ApprovalAsked, ApprovalDecided, AssistantMessage, Fact, ToolCall, TurnEnd, TurnEndReason, TurnStart, TurnTrigger,
 };
@@ -91,6 +91,7 @@ impl Bridge {
         self.sink.open_run(id);
         self.journal.note(run.note(current.handle.agent().session().id(), self.now_ms(), "started", None));
         state.run = Some(run);
+        state.is_unsaved_told = false;
     }
 
     /// A piece of the answer.
@@ -115,6 +116,7 @@ impl Bridge {
                 }
                 _ => {}
             },
+            StreamChunk::Finish { reason } => run.cut_by = cut_by(reason),
             StreamChunk::Discard => {
                 run.answer = Default::default();
                 run.tally.discard();
@@ -185,6 +187,9 @@ impl Bridge {
         }
         let Some(run) = state.run.take_if(|it| it.turn == Some(end.turn)) else { return };
         state.context_tokens = Some(run.tally.context()).filter(|it| *it > 0);
+        self.tell_unsaved(&mut state, &event.session);
+        // What the front end reads of the end is on the medium.
+        let hold = self.sink.hold();
         let failure = self.last_words(&run, &end.reason);
         if !matches!(end.reason, TurnEndReason::Aborted { .. }) {
             self.sink.emit(Origin::Run(&run.id), &Done {});
@@ -197,6 +202,7 @@ impl Bridge {
         for note in run.closing_notes(event.session.id(), self.now_ms(), state, failure.as_deref()) {
             self.journal.note(note);
         }
+        self.journal.settle(&event.session, hold);
         if let Some(agent) = agent {
             deferred.into_iter().for_each(|it| self.tell_model(&agent, it));
         }
@@ -212,6 +218,9 @@ impl Bridge {
         };
         match reason {
             TurnEndReason::Completed | TurnEndReason::MaxTokens => {
+                if let Some(why) = run.cut_by.as_deref() {
+                    self.info(format!("the answer was cut off: {why}"));
+                }
                 let model = run.model();
                 self.sink.emit(origin, &run.tally.metrics(self.ctx.clock().monotonic(), model));
                 self.sink.emit(origin, &run.tally.cost(model));
@@ -237,6 +246,18 @@ impl Bridge {
             TurnEndReason::Interrupted => failed("the turn was interrupted"),
             other => failed(&format!("the turn ended in an unknown way: {other:?}")),
         }
+    }
+}
+
+/// Why an answer may lack its end, though the endpoint calls it finished.
+fn cut_by(reason: &FinishReason) -> Option<String> {
+    match reason {
+        FinishReason::MaxTokens => Some("it reached the most tokens that the model may write".to_owned()),
+        FinishReason::Other(reason) => {
+            let kind = reason.get("kind").and_then(serde_json::Value::as_str).unwrap_or("a reason it did not name");
+            Some(format!("the endpoint ended it with \"{kind}\""))
+        }
+        _ => None,
     }
 }
 

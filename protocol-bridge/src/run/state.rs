@@ -42,6 +42,8 @@ pub(crate) struct Run {
     pub(crate) tally: Tally,
     /// What came of the answer that is on its way.
     pub(crate) answer: Answer,
+    /// Why its last answer may lack its end.
+    pub(crate) cut_by: Option<String>,
     /// Calls that were told, by id.
     pub(crate) calls: HashMap<CallId, Call>,
     /// How many of them have no result yet.
@@ -124,6 +126,7 @@ impl Run {
             is_sent: false,
             tally: Tally::new(now, context_tokens),
             answer: Answer::default(),
+            cut_by: None,
             calls: HashMap::new(),
             n_open: 0,
             held: Vec::new(),

@@ -2,7 +2,9 @@
 
 use linn_bus_test::run;
 use linn_services::compaction::ContextBudget;
-use linn_services::events::{CompactionDigest, LlmEffortReplaced, LlmRetry, SessionUnsaved, SettingsChanged};
+use linn_services::events::{
+    CompactionDigest, LlmEffortReplaced, LlmRetry, SessionSaved, SessionUnsaved, SettingsChanged,
+};
 use linn_services_test::{Gate, Reply};
 use serde_json::json;
 
@@ -88,6 +90,39 @@ fn settings_that_change_and_sessions_that_are_not_saved_are_told() {
         world.root.emit(&SessionUnsaved { session, owner, n_records: 3, why: "the disk is full".to_owned() });
         let told = world.event("info").await;
         assert!(told["message"].as_str().unwrap().contains("the disk is full"));
+    });
+}
+
+#[test]
+fn each_turn_that_is_not_saved_is_told_once_and_so_is_what_ends_unsaved() {
+    run(async |root| {
+        let mut world = World::new(root, ["one", "two", "three", "four"].map(Reply::text)).await;
+        let session = world.agent().session().clone();
+        let unsaved = |n_records| SessionUnsaved {
+            owner: session.owner(),
+            session: session.clone(),
+            n_records,
+            why: "the disk is full".to_owned(),
+        };
+        let n_told = |events: &[serde_json::Value]| {
+            events.iter().filter(|it| it["type"] == "info" && it.to_string().contains("the disk is full")).count()
+        };
+        world.root.emit(&unsaved(3));
+        assert_eq!(n_told(&world.until("info").await), 1);
+        for turn in 0..2 {
+            world.prompt("hi").await;
+            assert_eq!(n_told(&world.until("done").await), 1, "turn {turn}");
+        }
+        world.root.emit(&SessionSaved { session: session.clone(), owner: session.owner() });
+        assert!(world.event("info").await["message"].as_str().unwrap().contains("saved again"));
+        world.prompt("hi").await;
+        assert_eq!(n_told(&world.until("done").await), 0);
+        world.root.emit(&unsaved(1));
+        world.event("info").await;
+        world.front.hang_up();
+        let told = world.event("info").await;
+        assert!(told["message"].as_str().unwrap().contains("could not be saved: the disk is full"), "{told}");
+        world.handle.ended().await;
     });
 }
 

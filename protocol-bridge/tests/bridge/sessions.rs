@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use linn_bus::Root;
+use linn_bus::{Root, listener};
 use linn_bus_test::run;
 use linn_plugin_session_store::{SessionStoreConfig, SessionStorePlugin};
+use linn_services::events::SessionFlush;
 use linn_services_test::{Gate, Reply};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -280,6 +281,71 @@ fn reset_empties_the_file_and_clear_does_not_4_2() {
         world.send(json!({ "type": "reset" })).await;
         world.until("reset").await;
         assert_eq!(n_messages(&file), 0);
+        ended(world).await;
+    });
+}
+
+#[test]
+fn a_file_that_is_no_session_is_refused_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = [("notes.md", "# hi\n"), ("data.jsonl", "{\"a\":1}\n")];
+    for (name, text) in foreign {
+        std::fs::write(path_of(&folder, name), text).unwrap();
+    }
+    run(async |root| {
+        let mut world = world(root, &folder, "a.jsonl", [Reply::text("one")]).await;
+        for (name, _) in foreign {
+            world.send(json!({ "type": "load_session", "path": name })).await;
+            let failed = world.event("session_change_failed").await;
+            assert_eq!(failed["path"], name);
+            let message = failed["message"].as_str().unwrap();
+            assert!(message.contains(name) && message.contains("is no session file: line 1"), "{message}");
+            for command in [
+                json!({ "type": "new_session", "path": name }),
+                json!({ "type": "delete_session", "path": name }),
+                json!({ "type": "rename_session", "path": name, "title": "t" }),
+                json!({ "type": "pin_session", "path": name, "pinned": true }),
+            ] {
+                world.send(command.clone()).await;
+                let message = world.event("error").await["message"].as_str().unwrap().to_owned();
+                assert!(message.contains("is no session file"), "{command}: {message}");
+            }
+        }
+        // The session there was goes on.
+        world.prompt("hi").await;
+        assert_eq!(text_of(&world.until("done").await), "one");
+        world.send(json!({ "type": "reset" })).await;
+        world.event("reset").await;
+        ended(world).await;
+    });
+    for (name, text) in foreign {
+        assert_eq!(std::fs::read_to_string(path_of(&folder, name)).unwrap(), text);
+    }
+    assert!(std::fs::read_to_string(path_of(&folder, "a.jsonl")).unwrap().contains("_session_version"));
+}
+
+#[test]
+fn what_is_told_as_done_is_stored_with_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    run(async |root| {
+        let mut world = world(root, &folder, "a.jsonl", [Reply::text("one")]).await;
+        let clock = world.root.context().clone();
+        let gate = Gate::new();
+        let held = gate.clone();
+        // Whoever flushes takes its time.
+        world.root.on(listener!(async move |_: &SessionFlush| held.pass().await)).unwrap();
+        world.prompt("first").await;
+        gate.reached().await;
+        let told = async { while world.next().await["type"] != "done" {} };
+        let told = clock.within(std::time::Duration::from_secs(1), told).await;
+        assert!(told.is_err(), "it is not on the medium yet");
+        gate.open();
+        let run = world.until("done").await.pop().unwrap()["run_id"].clone();
+        let lines = lines_of(&path_of(&folder, "a.jsonl"));
+        let last = lines.last().unwrap();
+        assert_eq!((&last["_run"]["run_id"], &last["_run"]["state"]), (&run, &json!("completed")));
+        let log = lines_of(&path_of(&folder, "a.jsonl.events"));
+        assert_eq!(log.last().unwrap()["type"], "turn/end");
         ended(world).await;
     });
 }

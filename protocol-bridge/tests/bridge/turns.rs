@@ -1,7 +1,7 @@
 //! Turns: the order of their events.
 
 use linn_bus_test::run;
-use linn_services::model::{ContentBlock, StreamChunk};
+use linn_services::model::{ContentBlock, FinishReason, StreamChunk};
 use linn_services_test::{Gate, Reply};
 use serde_json::{Value, json};
 
@@ -305,5 +305,24 @@ fn what_a_retry_discards_is_told_anew() {
         world.prompt("hi").await;
         let events = world.until("done").await;
         assert_eq!(text_of(&events), "halfwhole");
+    });
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_told_as_such() {
+    run(async |root| {
+        let filtered = FinishReason::Other(json!({ "kind": "content-filter" }));
+        let script = [Reply::text("a").max_tokens(), Reply::text("b").finish(filtered), Reply::text("c")];
+        let mut world = World::new(root, script).await;
+        for why in [Some("the most tokens"), Some("\"content-filter\""), None] {
+            world.prompt("hi").await;
+            let events = world.until("done").await;
+            let told = events.iter().find(|it| it["type"] == "info").map(|it| it["message"].as_str().unwrap());
+            assert_eq!(told.is_some(), why.is_some(), "{told:?}");
+            assert!(
+                told.zip(why).is_none_or(|(told, why)| told.contains("was cut off") && told.contains(why)),
+                "{told:?}"
+            );
+        }
     });
 }
