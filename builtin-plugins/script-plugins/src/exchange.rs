@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use linn_bus::{Context, Fault, Ids, SeededIds};
+use linn_services::secrets::secrets_of;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,9 @@ const PASSED_ON: &[&str] = &[
     "ENGRAPHIS_WORKSPACES",
     "PYTHONPATH",
 ];
+
+/// The variable with the providers of the harness, and their keys.
+const PROVIDERS: &str = "UMANS_PROVIDERS";
 
 /// The variable that names the shell for shell scripts.
 const SHELL: &str = "CATALYST_CODE_SHELL";
@@ -178,12 +182,15 @@ impl Scripts {
     }
 
     fn environment(&self, more: &[String]) -> BTreeMap<OsString, OsString> {
-        let names = PASSED_ON.iter().copied().chain(more.iter().map(String::as_str));
-        let found = names.filter_map(|name| {
-            let name = OsString::from(name);
-            let value = self.setting.environment.get(&name)?.clone();
-            Some((name, value))
+        let secrets = secrets_of(&self.ctx);
+        let value_of = |name: &str| self.setting.environment.get(std::ffi::OsStr::new(name)).cloned();
+        let passed_on = PASSED_ON.iter().filter_map(|name| Some((OsString::from(name), value_of(name)?)));
+        // What a manifest asks for by name, as long as nothing secret stands in it.
+        let asked_for = more.iter().filter(|name| *name != PROVIDERS).filter_map(|name| {
+            let value = value_of(name).filter(|it| !secrets.is_in(&it.to_string_lossy()))?;
+            Some((OsString::from(name), value))
         });
+        let found = passed_on.chain(asked_for);
         let mut environment: BTreeMap<OsString, OsString> = found.collect();
         // What Python would write beside the scripts would change what was trusted.
         environment.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());

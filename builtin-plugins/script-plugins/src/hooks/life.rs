@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use linn_services::agent::Agent;
@@ -13,6 +14,9 @@ use crate::fleet::{Fleet, HookCall, is_main};
 use crate::hooks::HookPoint;
 use crate::metrics::metrics;
 use crate::order::Place;
+
+/// How long all hooks together may take when everything ends: front ends wait no longer for a program that they told to end.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Hooks that tell of sessions and turns.
 #[derive(Debug)]
@@ -125,7 +129,14 @@ impl Life {
             let hooks = &it.manifest.hooks;
             hooks.contains_key(&HookPoint::SessionStop) || hooks.contains_key(&HookPoint::SessionShutdown)
         });
-        join_all(concerned.map(|active| end(active, active.life.take()))).await;
+        let told = join_all(concerned.map(|active| end(active, active.life.take())));
+        // Scripts that are still at it are killed when what waits for them is dropped.
+        if self.fleet.ctx.within(FAREWELL, told).await.is_err() {
+            self.fleet.ctx.logger().warn(format_args!(
+                "hooks of the end took longer than {} s together; those that were left are ended",
+                FAREWELL.as_secs()
+            ));
+        }
     }
 }
 

@@ -139,6 +139,23 @@ fn script_7_3_the_end_of_the_program_is_waited_for() {
 }
 
 #[test]
+fn hooks_of_the_end_have_two_seconds_together_and_leave_nothing_running() {
+    run(async |world| {
+        let started = world.base.join("pid");
+        world.plugin("slow").hook("session_stop", &format!("echo $$ > '{}'; exec sleep 300", started.display()));
+        world.plugin("slower").hook("session_shutdown", "exec sleep 300");
+        let running = world.start().await;
+        let _agent = world.agent("main").await;
+        let before = std::time::Instant::now();
+        world.root.parallel(&Exit { signal: None }).await.unwrap();
+        running.fiber.dispose().await.unwrap();
+        assert!(before.elapsed() < std::time::Duration::from_secs(5), "{:?}", before.elapsed());
+        let pid = std::fs::read_to_string(&started).unwrap();
+        until(&world.root, || !std::path::Path::new("/proc").join(pid.trim()).exists()).await;
+    });
+}
+
+#[test]
 fn script_6_3_an_advisory_hook_that_fails_is_told_and_holds_up_nothing() {
     run(async |world| {
         world.plugin("p").hook("turn_start", "echo broken >&2; exit 1");
