@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use linn_services::secrets::SecretKeeper;
+
 use crate::config::EnvironmentConfig;
 
 /// Names of variables that are taken for secrets.
@@ -33,6 +35,12 @@ const SECRETS: &[&str] = &[
 /// Names of variables that are the harness's own: commands do not see them, but what they hold is no secret.
 const OWN: &str = "LINN_*";
 
+/// Variables whose values are configuration of the harness with keys inside.
+const KEYS_INSIDE: &[&str] = &["UMANS_PROVIDERS"];
+
+/// Nothing runs without these, whatever stands in them.
+const NEEDED: &[&str] = &["HOME", "PATH"];
+
 /// For programs that would show a page or ask a question.
 const CALM: &[(&str, &str)] = &[("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("PAGER", "cat"), ("TERM", "dumb")];
 
@@ -58,13 +66,23 @@ impl Environment {
 
     /// Whether commands do not see the variable.
     fn is_hidden(&self, name: &str) -> bool {
-        self.is_secret(name) || (matches(OWN, name) && !any(&self.config.keep, name))
+        let is_own = matches(OWN, name) || KEYS_INSIDE.iter().any(|it| matches(it, name));
+        self.is_secret(name) || (is_own && !any(&self.config.keep, name))
     }
 
-    /// What commands get of the environment of the harness.
-    pub(crate) fn of_commands(&self, own: impl IntoIterator<Item = (OsString, OsString)>) -> Variables {
-        let mut variables: Variables =
-            own.into_iter().filter(|(name, _)| !self.is_hidden(&name.to_string_lossy())).collect();
+    /// What commands get of the environment of the harness: nothing in which a secret that is known stands, unless the
+    /// config keeps it.
+    pub(crate) fn of_commands(
+        &self,
+        own: impl IntoIterator<Item = (OsString, OsString)>,
+        secrets: &SecretKeeper,
+    ) -> Variables {
+        let is_shown = |(name, value): &(OsString, OsString)| {
+            let name = name.to_string_lossy();
+            let is_kept = NEEDED.contains(&&*name) || any(&self.config.keep, &name);
+            !self.is_hidden(&name) && (is_kept || !secrets.is_in(&value.to_string_lossy()))
+        };
+        let mut variables: Variables = own.into_iter().filter(is_shown).collect();
         variables.extend(CALM.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         variables.extend(self.config.set.iter().map(|(name, value)| (name.into(), value.into())));
         variables
@@ -115,7 +133,7 @@ mod tests {
     }
 
     fn names(config: &EnvironmentConfig) -> Vec<String> {
-        let variables = Environment::new(config).of_commands(own());
+        let variables = Environment::new(config).of_commands(own(), &SecretKeeper::new());
         variables.into_keys().map(|it| it.into_string().unwrap()).collect()
     }
 
@@ -143,9 +161,25 @@ mod tests {
     }
 
     #[test]
+    fn variables_with_keys_inside_do_not_reach_commands() {
+        let secrets = SecretKeeper::new();
+        secrets.keep("sk-inline-123");
+        let own = || {
+            let inside = r#"[{"api_key": "sk-inline-123"}]"#;
+            [("UMANS_PROVIDERS", "[]"), ("ENDPOINTS", inside), ("KEPT", "x sk-inline-123"), ("FREE", "sk-inline")]
+                .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+        };
+        let config = EnvironmentConfig { keep: vec!["KEPT".into()], ..EnvironmentConfig::default() };
+        let variables = Environment::new(&config).of_commands(own(), &secrets);
+        let seen = |name: &str| variables.contains_key(&OsString::from(name));
+        assert_eq!(["UMANS_PROVIDERS", "ENDPOINTS", "KEPT", "FREE"].map(seen), [false, false, true, true]);
+    }
+
+    #[test]
     fn what_the_config_sets_wins() {
         let set = BTreeMap::from([("TERM".to_owned(), "xterm".to_owned()), ("A_KEY".to_owned(), "wanted".to_owned())]);
-        let variables = Environment::new(&EnvironmentConfig { set, ..EnvironmentConfig::default() }).of_commands(own());
+        let variables = Environment::new(&EnvironmentConfig { set, ..EnvironmentConfig::default() })
+            .of_commands(own(), &SecretKeeper::new());
         assert_eq!(variables[&OsString::from("TERM")], "xterm");
         assert_eq!(variables[&OsString::from("A_KEY")], "wanted");
     }

@@ -13,6 +13,7 @@ use std::task::Poll;
 use futures_util::FutureExt;
 use futures_util::future::{Fuse, FusedFuture, join3};
 use linn_process::{Launch, Pipes, Stream, next_piece, write_whole};
+use linn_services::secrets::secrets_of;
 use linn_services::shell::{Captured, ShellCommand, ShellError, ShellOutput, ShellProgram, ShellStream};
 use tokio::net::unix::pipe::Receiver;
 use zeroize::Zeroizing;
@@ -112,7 +113,7 @@ fn start(house: &House, call: &ShellCommand) -> Result<(Group, Pipes, Zeroizing<
 
     let (mark, cookie) = house.mark_of_call();
     let mut environment: BTreeMap<OsString, OsString> =
-        house.environment.of_commands(own_environment()).into_iter().collect();
+        house.environment.of_commands(own_environment(), &secrets_of(&house.ctx)).into_iter().collect();
     environment.insert("PWD".into(), cwd.clone().into_os_string());
     let failed = |why: io::Error| ShellError::Start { program: program.clone(), why: why.to_string() };
     for (name, value) in &call.env {
