@@ -61,8 +61,12 @@ pub(crate) async fn serve(flags: Vec<String>, secrets: SecretKeeper) -> anyhow::
         .await?;
     let unsaved = Arc::new(Mutex::new(BTreeSet::new()));
     let (failing, working) = (unsaved.clone(), unsaved.clone());
-    harness.context().on(move |it: &SessionUnsaved| drop(set(&failing).insert(it.session.id().clone())))?;
-    harness.context().on(move |it: &SessionSaved| drop(set(&working).remove(it.session.id())))?;
+    harness.context().on(move |it: &SessionUnsaved| {
+        set(&failing).insert(it.session.id().clone());
+    })?;
+    harness.context().on(move |it: &SessionSaved| {
+        set(&working).remove(it.session.id());
+    })?;
     // It makes its agent when it starts, so what drives agents has to be there.
     harness.context().mount::<BridgePlugin>(bridge)?.running().await.context("the front end cannot be served")?;
     if let Err(error) = harness.watch_plugins().await {
