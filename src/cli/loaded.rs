@@ -98,11 +98,11 @@ impl SettingsArguments {
 const ENDPOINT: &str = "endpoint";
 
 /// An address that can be asked.
-fn address(text: &str) -> Result<String, String> {
+fn address(text: &str) -> anyhow::Result<String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match host {
         Some(host) if !host.is_empty() => Ok(text.to_owned()),
-        _ => Err("it begins with http:// or https:// and a host, as in http://localhost:11434/v1".to_owned()),
+        _ => bail!("it begins with http:// or https:// and a host, as in http://localhost:11434/v1"),
     }
 }
 

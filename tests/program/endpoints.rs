@@ -44,7 +44,8 @@ fn a_run_asks_it_with_one_line_of_configuration_too_and_runs_its_calls() {
 fn the_doctor_asks_the_server_and_says_what_it_has() {
     let server = local([]);
     let stage = Stage::new();
-    let settings = |model: &str| format!("base_url = '{}'\nmodel = '{model}'\n", server.base_url());
+    let base_url = server.base_url();
+    let settings = |model: &str| format!("base_url = '{base_url}'\nmodel = '{model}'\n");
     stage.write("home/.config/linn/linn.toml", &settings("llama3.2"));
     let output = stage.linn(&["doctor"]);
     let shown = stdout(&output);
@@ -54,8 +55,11 @@ fn the_doctor_asks_the_server_and_says_what_it_has() {
     let output = stage.linn(&["doctor"]);
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     assert!(stdout(&output).contains("no provider has the model `gpt-0`"), "{}", stdout(&output));
+    // Who was never heard of has no models; of others those are known that they had.
+    let nobody = Stage::new();
+    nobody.write("home/.config/linn/linn.toml", &settings("llama3.2"));
     drop(server);
-    let output = stage.linn(&["doctor"]);
+    let output = nobody.linn(&["doctor"]);
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     assert!(stdout(&output).contains("is it running?"), "{}", stdout(&output));
 }

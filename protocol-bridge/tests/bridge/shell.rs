@@ -106,9 +106,9 @@ fn abort_ends_a_command_of_the_human_6_19() {
 #[test]
 fn sudo_of_the_human_can_be_declined_while_other_commands_are_served_6_19() {
     run([], async |world, _| {
-        world.send(user_bash("sudo rm -rf /nothing")).await;
+        world.send(user_bash("sudo mkdir /nothing")).await;
         let request = world.event("sudo_request").await;
-        assert_eq!(request["command"], "sudo rm -rf /nothing");
+        assert_eq!(request["command"], "sudo mkdir /nothing");
         assert_eq!(world.status().await["pending_sudos"], 1);
         world.send(json!({ "type": "sudo_reply", "request_id": request["request_id"], "approved": false })).await;
         let told = world.event("bash_execution").await;
