@@ -8,7 +8,7 @@ use linn_bus::FiberState;
 use linn_loader::LibraryFile;
 use linn_services::model::text_of;
 use linn_services::tools::{Tool, ToolExecutionResult, ToolFailure, Tools};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{Build, World, library};
 
@@ -121,31 +121,6 @@ async fn a_library_with_another_version_of_a_crate_it_shares_is_refused_with_bot
     world.replace("tally-report", &report);
     world.loader.reload(&world.path("tally-report")).await.unwrap();
     assert_eq!(world.loader.entry("tally-report").await.unwrap().state(), FiberState::Active);
-    world.end().await;
-}
-
-#[tokio::test]
-async fn optimised_libraries_are_driven_like_any_other() {
-    let optimised = |example| Build { example, edits: &[], shared: None, is_release: true }.library();
-    let names = ["word-count", "gate", "retry", "tally", "tally-report"];
-    let libraries = names.map(|it| (it, optimised(it)));
-    let world = World::new(&libraries.each_ref().map(|(name, path)| (*name, path.as_path()))).await;
-    let rest = [("gate", "deny = ['tally']"), ("retry", ""), ("tally", ""), ("tally-report", "")];
-    let all = |config| [vec![("word-count", config)], rest.to_vec()].concat();
-    world.mount_all(&all("ignore = ['the']")).await;
-    assert_eq!(world.count("the quick brown fox").await, "3");
-    let refused = world.call("tally", json!({ "tool": "count_words" })).await;
-    assert!(text_of(&refused.content).contains("the gate lets no call of `tally` pass"), "{refused:?}");
-    world.mount_all(&all("ignore = ['the', 'fox']")).await;
-    assert_eq!(world.count("the quick brown fox").await, "2");
-    // A version that was not optimised takes its place, and the other way round.
-    world.replace("word-count", &library("word-count", &[]));
-    world.loader.reload(&world.path("word-count")).await.unwrap();
-    assert_eq!(world.count("the quick brown fox").await, "2");
-    world.replace("word-count", &libraries[0].1);
-    world.loader.reload(&world.path("word-count")).await.unwrap();
-    assert_eq!(world.count("the quick brown fox").await, "2");
-    assert!(world.call("count_words", Value::Null).await.is_error);
     world.end().await;
 }
 
