@@ -86,7 +86,9 @@ fn go_on<R>(outcome: Result<R, Fault>) -> R {
 }
 
 /// A function of a plugin that is safe to call from everywhere. A panic of it is one of whoever calls it.
-pub struct Function<A: ?Sized, R>(Arc<dyn Fn(&A) -> Result<R, Fault> + Send + Sync>);
+pub struct Function<A: ?Sized, R>(Arc<Wrapped<A, R>>);
+
+type Wrapped<A, R> = dyn Fn(&A) -> Result<R, Fault> + Send + Sync;
 
 impl<A: ?Sized + 'static, R: 'static> Function<A, R> {
     /// Wraps a function.

@@ -52,7 +52,9 @@ pub struct ShellCommand {
 
 /// Hears of output as it comes. The command waits while it runs.
 #[derive(Clone)]
-pub struct OnOutput(Arc<dyn Fn(ShellStream, &[u8]) + Send + Sync>);
+pub struct OnOutput(Arc<Hear>);
+
+type Hear = dyn Fn(ShellStream, &[u8]) + Send + Sync;
 
 impl OnOutput {
     /// Wraps a function. A panic of it is told by the panic hook, and the command runs on.

@@ -52,10 +52,9 @@ impl SubagentProvider for Keeps<dyn SubagentProvider> {
     }
 }
 
-/// What a run comes to whose code panicked.
-fn broken(panic: Fault) -> SubagentOutcome {
-    let output = vec![ContentBlock::text(format!("the subagent panicked: {panic}"))];
-    SubagentOutcome { output, structured: None, stop_reason: SubagentStopReason::Error }
+/// What a run comes to whose code panicked, which the panic hook has told.
+fn broken(_: Fault) -> SubagentOutcome {
+    SubagentOutcome { output: Vec::new(), structured: None, stop_reason: SubagentStopReason::Error }
 }
 
 impl SubagentControl for Keeps<dyn SubagentControl> {

@@ -77,8 +77,9 @@ impl Registry {
             let settled = AssertUnwindSafe(result).catch_unwind().await;
             let (outcome, last_message) = match settled {
                 Ok(outcome) => {
-                    let last = outcome.output.clone();
-                    (outcome, Some(last))
+                    let has_broken_down = outcome.stop_reason == SubagentStopReason::Error && outcome.output.is_empty();
+                    let last = (!has_broken_down).then(|| outcome.output.clone());
+                    (outcome, last)
                 }
                 Err(_) => {
                     ctx.logger().error(format_args!("subagent provider `{provider}` panicked in run {id}"));

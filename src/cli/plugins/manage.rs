@@ -149,8 +149,11 @@ pub(crate) async fn enable(
     }
     let config = settings.load()?;
     let entries = ids_of(&config, name);
-    let entries = entries.iter().filter_map(|id| config.tree().get(id));
-    Ok(entries.fold(true, |is_so, it| tell_state(it, is_enabled, terminal) && is_so))
+    let mut is_so = true;
+    for entry in entries.iter().filter_map(|id| config.tree().get(id)) {
+        is_so &= tell_state(entry, is_enabled, terminal);
+    }
+    Ok(is_so)
 }
 
 /// Touches the library of a plugin, which sessions that run see.
