@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::cell::{CellControl, CellSlot, EventCell, ScopeCell, SlotTable, Source};
+use crate::cell::{Cell, CellSlot, EventCell, ScopeCell, SlotTable, Source, SourceCell};
 use crate::decision::InternalDecision;
 use crate::dispatch::InternalDispatch;
 use crate::event::{Event, ScopeRule};
@@ -32,8 +32,8 @@ pub const MAX_PANICS: u32 = 10;
 pub(crate) struct Bus {
     pub(crate) rows: Arc<Rows>,
     /// Cells of the events with small numbers, which are nearly all there are.
-    near: [CellSlot; NEAR as usize],
-    far: SlotTable,
+    near: [CellSlot<EventCell>; NEAR as usize],
+    far: SlotTable<EventCell>,
     /// Which type has an event name, so that a second one is refused.
     event_names: Mutex<HashMap<&'static str, u32>>,
     /// Who looks at dispatches: listeners on `internal/dispatch`, and above them those on `internal/decision`.
@@ -116,78 +116,53 @@ impl Bus {
         fibers
     }
 
+    /// The cell of an event, if anybody ever listened to it on this bus.
     #[inline]
-    fn cell(&self, slot: u32) -> Option<&Arc<dyn CellControl>> {
+    pub(crate) fn event_cell(&self, slot: u32) -> Option<&Arc<EventCell>> {
         match self.near.get(slot as usize) {
             Some(near) => near.get(),
             None => self.far.get(slot - NEAR),
         }
     }
 
-    /// The cell of an event, if anybody ever listened to it on this bus.
-    #[inline]
-    pub(crate) fn event_cell<E: Event>(&self, slot: u32) -> Option<&EventCell<E>> {
-        let cell = self.cell(slot)?;
-        // SAFETY: a slot stands for one event type (see `Event`), and the table of a bus holds, at the slot of `E`, the
-        // `EventCell<E>` that `cell_for` put there. Copies of `E` in other libraries are the same declaration built by the
-        // same compiler, which the loader checks before it opens a library.
-        Some(unsafe { &*Arc::as_ptr(cell).cast::<EventCell<E>>() })
-    }
-
-    /// The cell that listeners of `E` are added to, made at the first one.
-    pub(crate) fn cell_for<E: Event>(&self, slot: u32) -> Result<Arc<EventCell<E>>, BusError> {
+    /// The cell that listeners of `E` are added to, made at the first one: that of the event, or of the event in a scope.
+    pub(crate) fn cell_for<E: Event>(&self, slot: u32, key: Option<&ScopeKey>) -> Result<Cell, BusError> {
         {
             let mut names = lock(&self.event_names);
             let owner = *names.entry(E::NAME).or_insert(slot);
             if owner != slot {
-                let first = self.cell(owner).map_or("another type", |it| it.type_path());
+                let first = self.event_cell(owner).map_or("another type", |it| (it.kind.descriptor)().type_path);
                 let second = E::descriptor().type_path;
                 return Err(BusError::EventClash { event: E::NAME, first, second });
             }
         }
-        let make = || Arc::new(EventCell::<E>::new()) as Arc<dyn CellControl>;
-        let cell = match self.near.get(slot as usize) {
-            Some(near) => near.get_or_init(make),
-            None => self.far.get_or_init(slot - NEAR, make),
+        let event = match self.near.get(slot as usize) {
+            Some(near) => near.get_or_init(EventCell::new::<E>),
+            None => self.far.get_or_init(slot - NEAR, EventCell::new::<E>),
         };
-        let cell = cell.clone();
-        // SAFETY: as in `event_cell`; the count moves from the erased to the typed pointer.
-        Ok(unsafe { Arc::from_raw(Arc::into_raw(cell).cast::<EventCell<E>>()) })
+        let scope = key.and_then(|key| key.cells_to_fill(self));
+        let scope = scope.map(|cells| cells.get_or_init(slot, || ScopeCell::new(event.clone())));
+        Ok(scope.map_or_else(|| Cell::Event(event.clone()), |it| Cell::Scope(it.clone())))
     }
 
     /// Where the listeners that hear this dispatch are.
     #[inline]
     pub(crate) fn source<'a, E: Event>(&'a self, event: &'a E, slot: u32) -> Option<Source<'a, E>> {
-        let cell = self.event_cell::<E>(slot)?;
+        let mut cell = SourceCell::Event(self.event_cell(slot)?);
         if <E::Scope as ScopeRule<E>>::SCOPED
             && let Some(key) = <E::Scope as ScopeRule<E>>::key(event)
-            && let Some(scope) = self.scope_cell(key, slot)
+            && let Some(scope) = key.cells(self).and_then(|cells| cells.get(slot))
         {
-            return Some(Source::Scope(scope));
+            cell = SourceCell::Scope(scope);
         }
-        Some(Source::Event(cell))
-    }
-
-    #[inline]
-    fn scope_cell<'a, E: Event>(&self, key: &'a ScopeKey, slot: u32) -> Option<&'a ScopeCell<E>> {
-        let cell = key.cells(self)?.get(slot)?;
-        // SAFETY: as in `event_cell`, with the table of the scope, which `scope_cell_for` fills.
-        Some(unsafe { &*Arc::as_ptr(cell).cast::<ScopeCell<E>>() })
-    }
-
-    pub(crate) fn scope_cell_for<E: Event>(
-        &self,
-        key: &ScopeKey,
-        slot: u32,
-        event: &Arc<EventCell<E>>,
-    ) -> Option<Arc<ScopeCell<E>>> {
-        let cell = key.cells_to_fill(self)?.get_or_init(slot, || ScopeCell::new(event.clone())).clone();
-        // SAFETY: as in `scope_cell`; the count moves from the erased to the typed pointer.
-        Some(unsafe { Arc::from_raw(Arc::into_raw(cell).cast::<ScopeCell<E>>()) })
+        // SAFETY: a slot stands for one event type (see `Event`), and the tables of a bus and of its scopes hold, at the
+        // slot of `E`, the cells that `cell_for` made for `E`. Copies of `E` in other libraries are the same declaration
+        // built by the same compiler, which the loader checks before it opens a library.
+        Some(unsafe { Source::new(cell) })
     }
 
     /// Event cells for listings.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = &Arc<dyn CellControl>> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Arc<EventCell>> {
         self.near.iter().filter_map(OnceLock::get).chain(self.far.iter())
     }
 
@@ -267,7 +242,7 @@ impl Bus {
         match slot {
             crate::frames::TASK => "task",
             crate::frames::SERVICE => "service call",
-            event => self.cell(event & !INNER).map_or("event", |it| it.name()),
+            event => self.event_cell(event & !INNER).map_or("event", |it| it.kind.name),
         }
     }
 }

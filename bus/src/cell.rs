@@ -5,96 +5,93 @@
 //! is built by the first dispatch after a change and replaced as a whole, so what a dispatch walks never changes under it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::event::{Event, Mode};
+use crate::bus::Bus;
+use crate::event::Event;
 use crate::frames::{Gate, Retired, Rows};
 use crate::hook::{HookControl, HookHead};
+use crate::listen::Stored;
 
-type Object<E> = <<E as Event>::Mode as Mode>::Object<E>;
+mod slots;
+mod stored;
 
-/// One listener in a snapshot. The head is reached without going through the fat pointer.
-pub(crate) struct Entry<E: Event> {
-    pub(crate) hook: Arc<Object<E>>,
-    head: *const HookHead,
-}
-
-impl<E: Event> Entry<E> {
-    /// An entry for a listener that can be heard.
-    #[inline]
-    fn of_visible(hook: &Arc<Object<E>>) -> Option<Self> {
-        let head = hook.head();
-        visible(head).then(|| Self { hook: hook.clone(), head })
-    }
-
-    #[inline(always)]
-    pub(crate) fn head(&self) -> &HookHead {
-        // SAFETY: points into `self.hook`, which keeps it alive and in place.
-        unsafe { &*self.head }
-    }
-}
-
-// SAFETY: `head` points into `hook`, which is `Send` and `Sync` like every stored listener.
-unsafe impl<E: Event> Send for Entry<E> {}
-// SAFETY: as above.
-unsafe impl<E: Event> Sync for Entry<E> {}
+pub(crate) use slots::{CellSlot, SlotTable};
+pub(crate) use stored::{Entry, Kind};
+use stored::{Place, Raw};
 
 /// The listeners of one event that one dispatch runs, in order.
-pub(crate) struct Snapshot<E: Event> {
-    entries: Box<[Entry<E>]>,
+pub(crate) struct Snapshot {
+    kind: &'static Kind,
+    places: Box<[Place]>,
 }
 
-impl<E: Event> Deref for Snapshot<E> {
-    type Target = [Entry<E>];
-    #[inline(always)]
-    fn deref(&self) -> &[Entry<E>] {
-        &self.entries
+impl Snapshot {
+    /// Of those that can be heard.
+    fn of<'a>(kind: &'static Kind, at_most: usize, listeners: impl Iterator<Item = (Raw, &'a HookHead)>) -> Self {
+        let mut places = Vec::with_capacity(at_most);
+        places.extend(listeners.filter(|(_, head)| visible(head)).map(|(raw, head)| {
+            // SAFETY: it is in a list of this kind, which keeps it alive.
+            unsafe { kind.retain(raw) };
+            Place { raw, head }
+        }));
+        Self { kind, places: places.into_boxed_slice() }
     }
-}
 
-impl<E: Event> Snapshot<E> {
     /// Whether it holds a listener behind the gate at this address.
     fn mentions_at(&self, gate: usize) -> bool {
-        self.entries.iter().any(|it| ptr::from_ref(&it.head().core.gate) as usize == gate)
+        self.places.iter().any(|it| ptr::from_ref(&it.head().core.gate) as usize == gate)
     }
 }
 
-impl<E: Event> Retired for Snapshot<E> {
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        for place in &self.places {
+            // SAFETY: the count that `of` added, given back once.
+            drop(unsafe { self.kind.erase(place.raw) });
+        }
+    }
+}
+
+impl Retired for Snapshot {
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
     }
     fn mentions(&self, gate: &Gate) -> bool {
-        self.entries.iter().any(|it| ptr::eq(&it.head().core.gate, gate))
+        self.places.iter().any(|it| ptr::eq(&it.head().core.gate, gate))
     }
 }
 
 /// The current snapshot: none (a change came, build one), empty, or a counted reference to one.
-struct Current<E: Event>(AtomicPtr<Snapshot<E>>);
+struct Current(AtomicPtr<Snapshot>);
 
 /// Stands for a snapshot without entries, which needs no protection.
-fn empty<E: Event>() -> *mut Snapshot<E> {
-    ptr::without_provenance_mut(align_of::<Snapshot<E>>())
-}
+const EMPTY: *mut Snapshot = ptr::without_provenance_mut(align_of::<Snapshot>());
 
-impl<E: Event> Current<E> {
-    fn none() -> Self {
+impl Current {
+    const fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    fn set(&self, snapshot: Snapshot<E>) {
-        let new = if snapshot.is_empty() { empty() } else { Arc::into_raw(Arc::new(snapshot)).cast_mut() };
+    fn is_none(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    fn set(&self, snapshot: Snapshot) {
+        let new = if snapshot.places.is_empty() { EMPTY } else { Arc::into_raw(Arc::new(snapshot)).cast_mut() };
         let old = self.0.swap(new, Ordering::SeqCst);
         debug_assert!(old.is_null(), "a snapshot is set only where a change took the last one away");
     }
 
     /// Takes the snapshot away; the caller retires it.
-    fn take(&self) -> Option<Arc<Snapshot<E>>> {
+    fn take(&self) -> Option<Arc<Snapshot>> {
         let old = self.0.swap(ptr::null_mut(), Ordering::SeqCst);
-        if old.is_null() || old == empty() {
+        if old.is_null() || old == EMPTY {
             return None;
         }
         // SAFETY: made by `Arc::into_raw` in `set`; the cell's count goes with the pointer, which is gone from the cell.
@@ -102,89 +99,104 @@ impl<E: Event> Current<E> {
     }
 }
 
-impl<E: Event> Drop for Current<E> {
+impl Drop for Current {
     fn drop(&mut self) {
         drop(self.take());
     }
 }
 
-/// The registered listeners of one cell, in order of registration with holes, sorted when a snapshot is built.
-struct Listeners<E: Event> {
-    hooks: Vec<Option<Arc<Object<E>>>>,
+/// The registered listeners of one cell, in order of registration with holes, sorted when a snapshot is built. It has a
+/// count of each.
+struct Listeners {
+    kind: &'static Kind,
+    hooks: Vec<Raw>,
     holes: usize,
     /// Whether the list is in order of dispatch.
     sorted: bool,
 }
 
-impl<E: Event> Listeners<E> {
-    const fn new() -> Self {
-        Self { hooks: Vec::new(), holes: 0, sorted: true }
+impl Listeners {
+    const fn new(kind: &'static Kind) -> Self {
+        Self { kind, hooks: Vec::new(), holes: 0, sorted: true }
     }
 
     fn len(&self) -> usize {
         self.hooks.len() - self.holes
     }
 
-    fn add(&mut self, hook: Arc<Object<E>>) {
+    /// Those that are no holes.
+    fn iter(&self) -> impl Iterator<Item = (Raw, &HookHead)> {
+        // SAFETY: the list is of this kind and has a count of each.
+        self.hooks.iter().filter(|it| !it.is_hole()).map(|it| (*it, unsafe { self.kind.head(*it) }))
+    }
+
+    fn add(&mut self, hook: Raw) {
         if self.holes > self.hooks.len() / 2 + 8 {
             self.compact();
         }
+        // SAFETY: of this kind, and the list has the count that comes with it from here on.
+        let head = unsafe { self.kind.head(hook) };
         let index = u32::try_from(self.hooks.len()).expect("fewer than 2^32 listeners");
-        hook.head().index.store(index, Ordering::Relaxed);
-        // Mostly the newest comes last, and there is nothing to sort.
-        let last = self.hooks.last().and_then(Option::as_ref);
-        self.sorted &=
-            last.is_none_or(|last| dispatch_order(last.head(), hook.head(), own_fiber_inside::<E>()).is_lt());
-        self.hooks.push(Some(hook));
+        head.index.store(index, Ordering::Relaxed);
+        // Mostly the newest comes last, and there is nothing to sort. The last place is never a hole.
+        self.sorted &= self.hooks.last().is_none_or(|last| {
+            // SAFETY: in the list.
+            dispatch_order(unsafe { self.kind.head(*last) }, head, self.kind.own_fiber).is_lt()
+        });
+        self.hooks.push(hook);
     }
 
-    fn remove(&mut self, head: &HookHead) -> Option<Arc<Object<E>>> {
-        let hook = self.hooks.get_mut(head.index.load(Ordering::Relaxed) as usize)?;
-        if !hook.as_ref().is_some_and(|it| ptr::eq(it.head(), head)) {
+    fn remove(&mut self, head: &HookHead) -> Option<Arc<dyn HookControl>> {
+        let place = self.hooks.get_mut(head.index.load(Ordering::Relaxed) as usize).filter(|it| !it.is_hole())?;
+        // SAFETY: in the list, and no hole.
+        if !ptr::eq(unsafe { self.kind.head(*place) }, head) {
             return None;
         }
         self.holes += 1;
-        let hook = hook.take();
-        // The last place is never a hole.
-        while self.hooks.pop_if(|it| it.is_none()).is_some() {
+        let hook = std::mem::replace(place, Raw::HOLE);
+        while self.hooks.pop_if(|it| it.is_hole()).is_some() {
             self.holes -= 1;
         }
         self.sorted |= self.hooks.is_empty();
-        hook
+        // SAFETY: the count that the list had, which has forgotten it.
+        Some(unsafe { self.kind.erase(hook) })
     }
 
     fn compact(&mut self) {
         if self.holes > 0 {
-            self.hooks.retain(Option::is_some);
+            self.hooks.retain(|it| !it.is_hole());
             self.holes = 0;
             self.number();
         }
     }
 
     fn number(&self) {
-        for (index, hook) in self.hooks.iter().flatten().enumerate() {
-            hook.head().index.store(index as u32, Ordering::Relaxed);
+        for (index, (_, head)) in self.iter().enumerate() {
+            head.index.store(index as u32, Ordering::Relaxed);
         }
     }
 
     /// The list without holes and in order of dispatch; cheap where little changed, for the sort looks for runs.
-    fn in_order(&mut self) -> impl Iterator<Item = &Arc<Object<E>>> {
+    fn in_order(&mut self) -> impl Iterator<Item = (Raw, &HookHead)> {
         if !self.sorted {
-            self.hooks.retain(Option::is_some);
+            let mut listeners: Vec<_> = self.iter().collect();
+            listeners.sort_by(|(_, a), (_, b)| dispatch_order(a, b, self.kind.own_fiber));
+            self.hooks = listeners.into_iter().map(|(raw, _)| raw).collect();
             self.holes = 0;
-            let heads: Vec<_> = self.hooks.iter().flatten().map(|it| it.head()).collect();
-            let order = in_dispatch_order(&heads, own_fiber_inside::<E>());
-            self.hooks = order.into_iter().map(|index| self.hooks[index].take()).collect();
             self.number();
             self.sorted = true;
         }
-        self.hooks.iter().flatten()
+        self.iter()
     }
 }
 
-/// Whether those that hear all fibers come outside of those that hear their own only.
-fn own_fiber_inside<E: Event>() -> bool {
-    <E::Scope as crate::event::ScopeRule<E>>::OWN_FIBER
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        for hook in self.hooks.drain(..).filter(|it| !it.is_hole()) {
+            // SAFETY: the count that the list had, which has forgotten it.
+            drop(unsafe { self.kind.erase(hook) });
+        }
+    }
 }
 
 /// First the listeners marked so, then by place in the tree, then by number within the fiber. Where listeners hear their
@@ -194,84 +206,94 @@ fn dispatch_order(a: &HookHead, b: &HookHead, own_fiber: bool) -> std::cmp::Orde
     (!a.first, outside(a)).cmp(&(!b.first, outside(b))).then_with(|| a.order().cmp(&b.order()))
 }
 
-/// The places of these listeners in order of dispatch. It is not generic: a sort for each event would be much code.
-fn in_dispatch_order(heads: &[&HookHead], own_fiber: bool) -> Vec<usize> {
-    let mut order: Vec<_> = (0..heads.len()).collect();
-    order.sort_by(|a, b| dispatch_order(heads[*a], heads[*b], own_fiber));
-    order
-}
-
 #[inline]
 fn visible(head: &HookHead) -> bool {
     head.core.is_visible() && !head.is_dead()
 }
 
-/// What all cells can do, whatever their event.
-pub(crate) trait CellControl: Send + Sync {
-    /// Takes a listener out and retires snapshots that held it, for the caller to reclaim. The listener itself is returned
-    /// so that it is dropped outside the lock.
-    fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>>;
-    /// Address of the event's cell: cells of one event share it.
-    fn event_cell(&self) -> *const ();
-    /// Holds every change of the event's lists off until the guard is dropped.
-    fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a>;
-    /// Whether a dispatch has a snapshot of the past in hand that holds a listener behind `gate`; those that hold one behind
-    /// a gate at `except` as well do not count.
-    fn is_held(&self, gate: &Gate, except: &[usize], rows: &Rows) -> bool;
-    fn name(&self) -> &'static str;
-    fn type_path(&self) -> &'static str;
-    /// Registered listeners that can be heard: name of the plugin and whether it is in a scope, in order of dispatch.
-    fn heads(&self) -> Vec<(Arc<str>, bool)>;
+/// The cell that a listener is in.
+#[derive(Clone)]
+pub(crate) enum Cell {
+    Event(Arc<EventCell>),
+    Scope(Arc<ScopeCell>),
 }
 
-/// An event whose lists cannot change for now.
-pub(crate) trait LockedCell {
-    /// Makes the next dispatches build new snapshots.
-    fn invalidate(&mut self, rows: &Rows);
-    /// The same, after places changed.
-    fn reorder(&mut self, rows: &Rows);
+impl Cell {
+    /// The cell of the event, which cells of one event share.
+    pub(crate) fn event(&self) -> &Arc<EventCell> {
+        match self {
+            Self::Event(cell) => cell,
+            Self::Scope(cell) => &cell.event,
+        }
+    }
+
+    /// Name of the event.
+    pub(crate) fn name(&self) -> &'static str {
+        self.event().kind.name
+    }
+
+    /// Adds a listener of the event that the cell is of.
+    pub(crate) fn add<E: Event>(&self, rows: &Rows, hook: Stored<E>) {
+        debug_assert_eq!(self.name(), E::NAME, "a cell has listeners of one event");
+        let hook = Raw::new::<E>(hook);
+        match self {
+            Self::Event(cell) => cell.add(rows, hook),
+            Self::Scope(cell) => cell.add(rows, hook),
+        }
+    }
+
+    /// Takes a listener out and retires snapshots that held it, for the caller to reclaim. The listener itself is returned
+    /// so that it is dropped outside the lock.
+    pub(crate) fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>> {
+        match self {
+            Self::Event(cell) => cell.remove(head, rows),
+            Self::Scope(cell) => cell.remove(head, rows),
+        }
+    }
 }
 
 /// All listeners of one event in one bus.
-pub(crate) struct EventCell<E: Event> {
-    current: Current<E>,
-    lists: Mutex<Lists<E>>,
-    pub(crate) queue: Mutex<OrderedQueue<E>>,
+pub(crate) struct EventCell {
+    pub(crate) kind: &'static Kind,
+    current: Current,
+    lists: Mutex<Lists>,
+    pub(crate) queue: Mutex<OrderedQueue>,
 }
 
 /// Dispatches of an ordered event that wait for the running one.
-pub(crate) struct OrderedQueue<E> {
+#[derive(Default)]
+pub(crate) struct OrderedQueue {
     pub(crate) running: bool,
     /// How many dispatches, each made inside the one before, led to the running one.
     pub(crate) depth: usize,
-    pub(crate) waiting: VecDeque<Queued<E>>,
+    pub(crate) waiting: VecDeque<Queued>,
 }
+
+type Deliver = dyn FnOnce(&Arc<Bus>) + Send;
 
 /// A dispatch that waits.
-pub(crate) struct Queued<E> {
-    pub(crate) event: E,
+pub(crate) struct Queued {
+    pub(crate) deliver: Box<Deliver>,
     pub(crate) depth: usize,
-    /// Plugin that dispatched it.
-    pub(crate) plugin: Arc<str>,
 }
 
-struct Lists<E: Event> {
+struct Lists {
     /// Listeners outside any scope, `global` ones, and all listeners of an event that is not filtered.
-    everywhere: Listeners<E>,
+    everywhere: Listeners,
     /// Scopes with listeners of their own, in the order they got the first.
-    scopes: BTreeMap<u64, Arc<ScopeCell<E>>>,
+    scopes: BTreeMap<u64, Arc<ScopeCell>>,
     /// Scopes whose snapshot was built since the last change out here. Weak, for a scope without listeners is kept by its
     /// key alone.
-    built: Vec<Weak<ScopeCell<E>>>,
+    built: Vec<Weak<ScopeCell>>,
     /// How many scopes lost their last listener since those in `built` were looked through.
     gone: usize,
     /// Snapshots of the past, as long as a dispatch that waits holds them.
-    past: Vec<Weak<Snapshot<E>>>,
+    past: Vec<Weak<Snapshot>>,
 }
 
-impl<E: Event> Lists<E> {
+impl Lists {
     /// Keeps what was taken away until no dispatch has it any more.
-    fn retire(&mut self, rows: &Rows, old: Option<Arc<Snapshot<E>>>) {
+    fn retire(&mut self, rows: &Rows, old: Option<Arc<Snapshot>>) {
         let Some(old) = old else { return };
         if self.past.len() == self.past.capacity() {
             self.past.retain(|it| it.strong_count() > 0);
@@ -283,48 +305,56 @@ impl<E: Event> Lists<E> {
 }
 
 /// The listeners one scope has of one event.
-pub(crate) struct ScopeCell<E: Event> {
-    current: Current<E>,
-    event: Arc<EventCell<E>>,
+pub(crate) struct ScopeCell {
+    current: Current,
+    event: Arc<EventCell>,
     /// Taken only by who holds the lock of the event's lists.
-    own: Mutex<Listeners<E>>,
+    own: Mutex<Listeners>,
     built: AtomicBool,
     /// Its place among the event's scopes, while it has listeners.
     at: AtomicU64,
-    me: Weak<ScopeCell<E>>,
+    me: Weak<ScopeCell>,
 }
 
-impl<E: Event> EventCell<E> {
-    pub(crate) fn new() -> Self {
-        Self {
+impl EventCell {
+    pub(crate) fn new<E: Event>() -> Arc<Self> {
+        let kind = Kind::of::<E>();
+        Arc::new(Self {
+            kind,
             current: Current::none(),
             lists: Mutex::new(Lists {
-                everywhere: Listeners::new(),
+                everywhere: Listeners::new(kind),
                 scopes: BTreeMap::new(),
                 built: Vec::new(),
                 gone: 0,
                 past: Vec::new(),
             }),
-            queue: Mutex::new(OrderedQueue { running: false, depth: 0, waiting: VecDeque::new() }),
-        }
+            queue: Mutex::default(),
+        })
     }
 
     /// All listeners that scopes have of the event and that can be heard there, in no order that a dispatch has.
-    pub(crate) fn in_scopes(&self) -> Vec<Arc<Object<E>>> {
+    pub(crate) fn in_scopes(&self) -> Vec<Arc<dyn HookControl>> {
         let lists = self.locked();
-        let cells = lists.scopes.values();
-        let heard = |scope: &Arc<ScopeCell<E>>| {
+        let kind = self.kind;
+        let heard = |scope: &Arc<ScopeCell>| {
             let own = scope.owned();
-            own.hooks.iter().flatten().filter(|it| visible(it.head())).cloned().collect::<Vec<_>>()
+            let share = |raw| {
+                // SAFETY: in a list of this kind, which has a count of its own.
+                unsafe { kind.retain(raw) };
+                // SAFETY: this is the count just added.
+                unsafe { kind.erase(raw) }
+            };
+            own.iter().filter(|(_, head)| visible(head)).map(|(raw, _)| share(raw)).collect::<Vec<_>>()
         };
-        cells.flat_map(heard).collect()
+        lists.scopes.values().flat_map(heard).collect()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Lists<E>> {
+    fn locked(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, rows: &Rows, hook: Arc<Object<E>>) {
+    fn add(&self, rows: &Rows, hook: Raw) {
         {
             let mut lists = self.locked();
             lists.everywhere.add(hook);
@@ -333,7 +363,14 @@ impl<E: Event> EventCell<E> {
         rows.reclaim();
     }
 
-    fn invalidate(&self, lists: &mut Lists<E>, rows: &Rows) {
+    fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>> {
+        let mut lists = self.locked();
+        let hook = lists.everywhere.remove(head)?;
+        self.invalidate(&mut lists, rows);
+        Some(hook)
+    }
+
+    fn invalidate(&self, lists: &mut Lists, rows: &Rows) {
         lists.retire(rows, self.current.take());
         lists.gone = 0;
         let mut built = std::mem::take(&mut lists.built);
@@ -347,31 +384,87 @@ impl<E: Event> EventCell<E> {
     #[cold]
     fn build(&self) {
         let mut lists = self.locked();
-        if self.current.0.load(Ordering::Relaxed).is_null() {
-            let mut entries = Vec::with_capacity(lists.everywhere.len());
-            entries.extend(lists.everywhere.in_order().filter_map(Entry::of_visible));
-            self.current.set(Snapshot { entries: entries.into_boxed_slice() });
+        if self.current.is_none() {
+            let at_most = lists.everywhere.len();
+            self.current.set(Snapshot::of(self.kind, at_most, lists.everywhere.in_order()));
         }
+    }
+
+    /// Holds every change of the event's lists off until the guard is dropped.
+    pub(crate) fn lock(&self) -> LockedCell<'_> {
+        LockedCell { cell: self, lists: self.locked() }
+    }
+
+    /// Whether a dispatch has a snapshot of the past in hand that holds a listener behind `gate`; those that hold one behind
+    /// a gate at `except` as well do not count.
+    pub(crate) fn is_held(&self, gate: &Gate, except: &[usize], rows: &Rows) -> bool {
+        let past: Vec<_> = self.locked().past.iter().filter_map(Weak::upgrade).collect();
+        let held = past.iter().any(|it| it.mentions(gate) && !except.iter().any(|other| it.mentions_at(*other)));
+        for snapshot in past {
+            // Whoever gave it up meanwhile told of it too early: others who look may have met our count.
+            if let Some(last) = Arc::into_inner(snapshot) {
+                drop(last);
+                rows.wake_if_waiting();
+            }
+        }
+        held
+    }
+
+    /// Registered listeners that can be heard: name of the plugin and whether it is in a scope, in order of dispatch.
+    pub(crate) fn heads(&self) -> Vec<(Arc<str>, bool)> {
+        let mut lists = self.locked();
+        let Lists { everywhere, scopes, .. } = &mut *lists;
+        let name = |head: &HookHead| head.core.identity.name.clone();
+        let mut heads: Vec<_> = everywhere.in_order().map(|(_, head)| (name(head), false)).collect();
+        for scope in scopes.values() {
+            heads.extend(scope.owned().in_order().map(|(_, head)| (name(head), true)));
+        }
+        heads
     }
 }
 
-impl<E: Event> ScopeCell<E> {
-    pub(crate) fn new(event: Arc<EventCell<E>>) -> Arc<Self> {
+/// An event whose lists cannot change for now.
+pub(crate) struct LockedCell<'a> {
+    cell: &'a EventCell,
+    lists: MutexGuard<'a, Lists>,
+}
+
+impl LockedCell<'_> {
+    /// Makes the next dispatches build new snapshots.
+    pub(crate) fn invalidate(&mut self, rows: &Rows) {
+        self.cell.invalidate(&mut self.lists, rows);
+        let taken: Vec<_> = self.lists.scopes.values().map(|scope| scope.current.take()).collect();
+        for old in taken {
+            self.lists.retire(rows, old);
+        }
+    }
+
+    /// The same, after places changed.
+    pub(crate) fn reorder(&mut self, rows: &Rows) {
+        self.invalidate(rows);
+        self.lists.everywhere.sorted = false;
+        self.lists.scopes.values().for_each(|scope| scope.owned().sorted = false);
+    }
+}
+
+impl ScopeCell {
+    pub(crate) fn new(event: Arc<EventCell>) -> Arc<Self> {
+        let kind = event.kind;
         Arc::new_cyclic(|me| Self {
             current: Current::none(),
             event,
-            own: Mutex::new(Listeners::new()),
+            own: Mutex::new(Listeners::new(kind)),
             built: AtomicBool::new(false),
             at: AtomicU64::new(0),
             me: me.clone(),
         })
     }
 
-    fn owned(&self) -> MutexGuard<'_, Listeners<E>> {
+    fn owned(&self) -> MutexGuard<'_, Listeners> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, rows: &Rows, hook: Arc<Object<E>>) {
+    fn add(&self, rows: &Rows, hook: Raw) {
         {
             let mut lists = self.event.locked();
             let mut own = self.owned();
@@ -386,97 +479,6 @@ impl<E: Event> ScopeCell<E> {
         rows.reclaim();
     }
 
-    #[cold]
-    fn build(&self) {
-        let mut lists = self.event.locked();
-        if !self.current.0.load(Ordering::Relaxed).is_null() {
-            return;
-        }
-        let Lists { everywhere, built, .. } = &mut *lists;
-        let mut own = self.owned();
-        let mut entries = Vec::with_capacity(own.len() + everywhere.len());
-        let (mut ours, mut theirs) = (own.in_order().peekable(), everywhere.in_order().peekable());
-        loop {
-            let from_own = match (ours.peek(), theirs.peek()) {
-                (Some(a), Some(b)) => dispatch_order(a.head(), b.head(), own_fiber_inside::<E>()).is_lt(),
-                (Some(_), None) => true,
-                (None, Some(_)) => false,
-                (None, None) => break,
-            };
-            let hook = if from_own { ours.next() } else { theirs.next() };
-            entries.extend(hook.and_then(Entry::of_visible));
-        }
-        self.current.set(Snapshot { entries: entries.into_boxed_slice() });
-        if !self.built.swap(true, Ordering::Relaxed) {
-            if built.len() == built.capacity() {
-                built.retain(|it| it.strong_count() > 0);
-            }
-            built.push(self.me.clone());
-        }
-    }
-}
-
-impl<E: Event> CellControl for EventCell<E> {
-    fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>> {
-        let mut lists = self.locked();
-        let hook = lists.everywhere.remove(head)?;
-        self.invalidate(&mut lists, rows);
-        Some(E::Mode::erase(hook))
-    }
-    fn event_cell(&self) -> *const () {
-        ptr::from_ref(self).cast()
-    }
-    fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a> {
-        Box::new((self, self.locked()))
-    }
-    fn is_held(&self, gate: &Gate, except: &[usize], rows: &Rows) -> bool {
-        let past: Vec<_> = self.locked().past.iter().filter_map(Weak::upgrade).collect();
-        let held = past.iter().any(|it| it.mentions(gate) && !except.iter().any(|other| it.mentions_at(*other)));
-        for snapshot in past {
-            // Whoever gave it up meanwhile told of it too early: others who look may have met our count.
-            if let Some(last) = Arc::into_inner(snapshot) {
-                drop(last);
-                rows.wake_if_waiting();
-            }
-        }
-        held
-    }
-    fn name(&self) -> &'static str {
-        E::NAME
-    }
-    fn type_path(&self) -> &'static str {
-        E::descriptor().type_path
-    }
-    fn heads(&self) -> Vec<(Arc<str>, bool)> {
-        let mut lists = self.locked();
-        let Lists { everywhere, scopes, .. } = &mut *lists;
-        let everywhere =
-            everywhere.in_order().map(|it| (it.head().core.identity.name.clone(), false)).collect::<Vec<_>>();
-        let scoped = scopes.values().flat_map(|scope| {
-            scope.owned().in_order().map(|it| (it.head().core.identity.name.clone(), true)).collect::<Vec<_>>()
-        });
-        everywhere.into_iter().chain(scoped).collect()
-    }
-}
-
-impl<E: Event> LockedCell for (&EventCell<E>, MutexGuard<'_, Lists<E>>) {
-    fn invalidate(&mut self, rows: &Rows) {
-        let (cell, lists) = self;
-        cell.invalidate(lists, rows);
-        let taken: Vec<_> = lists.scopes.values().map(|scope| scope.current.take()).collect();
-        for old in taken {
-            lists.retire(rows, old);
-        }
-    }
-    fn reorder(&mut self, rows: &Rows) {
-        self.invalidate(rows);
-        let (_, lists) = self;
-        lists.everywhere.sorted = false;
-        lists.scopes.values().for_each(|scope| scope.owned().sorted = false);
-    }
-}
-
-impl<E: Event> CellControl for ScopeCell<E> {
     fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>> {
         let mut lists = self.event.locked();
         let mut own = self.owned();
@@ -490,56 +492,65 @@ impl<E: Event> CellControl for ScopeCell<E> {
                 lists.built.retain(|it| it.strong_count() > 0);
             }
         }
-        Some(E::Mode::erase(hook))
+        Some(hook)
     }
-    fn event_cell(&self) -> *const () {
-        Arc::as_ptr(&self.event).cast()
-    }
-    fn lock<'a>(&'a self) -> Box<dyn LockedCell + 'a> {
-        CellControl::lock(&*self.event)
-    }
-    fn is_held(&self, gate: &Gate, except: &[usize], rows: &Rows) -> bool {
-        self.event.is_held(gate, except, rows)
-    }
-    fn name(&self) -> &'static str {
-        E::NAME
-    }
-    fn type_path(&self) -> &'static str {
-        E::descriptor().type_path
-    }
-    fn heads(&self) -> Vec<(Arc<str>, bool)> {
-        self.event.heads()
-    }
-}
 
-/// What a dispatch reads from: the cell of the event, or of the event in one scope.
-pub(crate) enum Source<'a, E: Event> {
-    Event(&'a EventCell<E>),
-    Scope(&'a ScopeCell<E>),
-}
-
-impl<E: Event> Clone for Source<'_, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<E: Event> Copy for Source<'_, E> {}
-
-impl<'a, E: Event> Source<'a, E> {
-    #[inline]
-    fn current(self) -> &'a AtomicPtr<Snapshot<E>> {
-        match self {
-            Self::Event(cell) => &cell.current.0,
-            Self::Scope(cell) => &cell.current.0,
+    #[cold]
+    fn build(&self) {
+        let mut lists = self.event.locked();
+        if !self.current.is_none() {
+            return;
+        }
+        let Lists { everywhere, built, .. } = &mut *lists;
+        let mut own = self.owned();
+        let (kind, at_most) = (self.event.kind, own.len() + everywhere.len());
+        let (mut ours, mut theirs) = (own.in_order().peekable(), everywhere.in_order().peekable());
+        let merged = std::iter::from_fn(|| {
+            let from_own = match (ours.peek(), theirs.peek()) {
+                (Some((_, a)), Some((_, b))) => dispatch_order(a, b, kind.own_fiber).is_lt(),
+                (ours, _) => ours.is_some(),
+            };
+            if from_own { ours.next() } else { theirs.next() }
+        });
+        self.current.set(Snapshot::of(kind, at_most, merged));
+        if !self.built.swap(true, Ordering::Relaxed) {
+            if built.len() == built.capacity() {
+                built.retain(|it| it.strong_count() > 0);
+            }
+            built.push(self.me.clone());
         }
     }
+}
 
+/// What a dispatch of `E` reads from: the cell of the event, or of the event in one scope.
+pub(crate) struct Source<'a, E: Event> {
+    cell: SourceCell<'a>,
+    event: PhantomData<fn(E)>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum SourceCell<'a> {
+    Event(&'a EventCell),
+    Scope(&'a ScopeCell),
+}
+
+impl SourceCell<'_> {
     #[cold]
     fn build(self) {
         match self {
             Self::Event(cell) => cell.build(),
             Self::Scope(cell) => cell.build(),
         }
+    }
+}
+
+impl<'a, E: Event> Source<'a, E> {
+    /// # Safety
+    ///
+    /// The cell was made for `E`.
+    #[inline]
+    pub(crate) unsafe fn new(cell: SourceCell<'a>) -> Self {
+        Self { cell, event: PhantomData }
     }
 
     /// Runs `f` on the current listeners, which stay valid and unchanged meanwhile; `f` is told the depth of its frame
@@ -549,22 +560,33 @@ impl<'a, E: Event> Source<'a, E> {
         self,
         rows: &Arc<Rows>,
         slot: u32,
-        f: impl FnOnce(&Snapshot<E>, Option<usize>) -> R,
+        f: impl FnOnce(&[Entry<E>], Option<usize>) -> R,
     ) -> Option<R> {
-        let current = self.current();
+        self.walk_snapshot(rows, slot, |snapshot, suspect| {
+            // SAFETY: the cell was made for `E`, as `new` asks, and so is its snapshot.
+            f(unsafe { Entry::all(&snapshot.places) }, suspect)
+        })
+    }
+
+    #[inline]
+    fn walk_snapshot<R>(self, rows: &Arc<Rows>, slot: u32, f: impl FnOnce(&Snapshot, Option<usize>) -> R) -> Option<R> {
+        let current = match self.cell {
+            SourceCell::Event(cell) => &cell.current.0,
+            SourceCell::Scope(cell) => &cell.current.0,
+        };
         let mut at = current.load(Ordering::Acquire);
-        if at == empty() {
+        if at == EMPTY {
             return None;
         }
         let row = rows.row();
         let frame = Frame { row, rows, depth: row.push(slot) };
         loop {
             if at.is_null() {
-                self.build();
+                self.cell.build();
                 at = current.load(Ordering::Acquire);
                 continue;
             }
-            if at == empty() {
+            if at == EMPTY {
                 return None;
             }
             row.protect(frame.depth, at as usize);
@@ -583,30 +605,32 @@ impl<'a, E: Event> Source<'a, E> {
 
     /// A counted reference to the current listeners, for dispatches that wait.
     #[inline]
-    pub(crate) fn hold(self, rows: &Arc<Rows>, slot: u32) -> Option<(Held<'_, E>, Option<usize>)> {
-        self.walk(rows, slot, |snapshot, suspect| {
+    pub(crate) fn hold(self, rows: &'a Arc<Rows>, slot: u32) -> Option<(Held<'a, E>, Option<usize>)> {
+        self.walk_snapshot(rows, slot, |snapshot, suspect| {
             let raw = ptr::from_ref(snapshot);
-            // SAFETY: made by `Arc::into_raw`, and protected by the frame of `walk`, so its count is at least one.
+            // SAFETY: made by `Arc::into_raw`, and protected by the frame of the walk, so its count is at least one.
             unsafe { Arc::increment_strong_count(raw) };
             // SAFETY: this is the count just added.
             let snapshot = ManuallyDrop::new(unsafe { Arc::from_raw(raw) });
-            (Held { snapshot, rows, slot }, suspect)
+            (Held { snapshot, rows, slot, event: PhantomData }, suspect)
         })
     }
 }
 
 /// The listeners of a dispatch that waits. While it has them, what a version switched out has among them runs on.
 pub(crate) struct Held<'a, E: Event> {
-    snapshot: ManuallyDrop<Arc<Snapshot<E>>>,
+    snapshot: ManuallyDrop<Arc<Snapshot>>,
     rows: &'a Arc<Rows>,
     slot: u32,
+    event: PhantomData<fn(E)>,
 }
 
 impl<E: Event> Deref for Held<'_, E> {
-    type Target = Snapshot<E>;
+    type Target = [Entry<E>];
     #[inline(always)]
-    fn deref(&self) -> &Snapshot<E> {
-        &self.snapshot
+    fn deref(&self) -> &[Entry<E>] {
+        // SAFETY: from a `Source` of `E`.
+        unsafe { Entry::all(&self.snapshot.places) }
     }
 }
 
@@ -632,60 +656,5 @@ impl Drop for Frame<'_> {
     #[inline]
     fn drop(&mut self) {
         self.row.leave(self.rows, self.depth);
-    }
-}
-
-/// The place of one cell; filled once.
-pub(crate) type CellSlot = OnceLock<Arc<dyn CellControl>>;
-
-/// An append-only table from slot to cell, read without a lock; grows in blocks of doubling size.
-pub(crate) struct SlotTable {
-    blocks: [OnceLock<Box<[CellSlot]>>; BLOCKS],
-}
-
-const FIRST_BLOCK: u32 = 32;
-const BLOCKS: usize = 12;
-
-impl SlotTable {
-    pub(crate) const fn new() -> Self {
-        Self { blocks: [const { OnceLock::new() }; BLOCKS] }
-    }
-
-    #[inline]
-    fn place(slot: u32) -> (usize, usize) {
-        let shifted = slot + FIRST_BLOCK;
-        let block = shifted.ilog2() - FIRST_BLOCK.ilog2();
-        (block as usize, (shifted - (FIRST_BLOCK << block)) as usize)
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, slot: u32) -> Option<&Arc<dyn CellControl>> {
-        let (block, index) = Self::place(slot);
-        self.blocks.get(block)?.get()?[index].get()
-    }
-
-    pub(crate) fn get_or_init(&self, slot: u32, make: impl FnOnce() -> Arc<dyn CellControl>) -> &Arc<dyn CellControl> {
-        let (block, index) = Self::place(slot);
-        let block = self.blocks.get(block).expect("fewer than 131,040 declared events");
-        let size = FIRST_BLOCK as usize * (1 << (Self::place(slot).0));
-        block.get_or_init(|| (0..size).map(|_| OnceLock::new()).collect())[index].get_or_init(make)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn CellControl>> {
-        self.blocks.iter().filter_map(OnceLock::get).flat_map(|block| block.iter()).filter_map(OnceLock::get)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_have_distinct_places_in_blocks_of_doubling_size() {
-        assert_eq!(SlotTable::place(0), (0, 0));
-        assert_eq!(SlotTable::place(31), (0, 31));
-        assert_eq!(SlotTable::place(32), (1, 0));
-        assert_eq!(SlotTable::place(95), (1, 63));
-        assert_eq!(SlotTable::place(96), (2, 0));
     }
 }

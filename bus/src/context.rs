@@ -292,27 +292,19 @@ impl Context {
             }
         }
         let slot = E::__slot().number();
-        let event_cell = bus.cell_for::<E>(slot)?;
         let key = match (<E::Scope as ScopeRule<E>>::SCOPED && !options.global, &self.view().scope) {
             (true, _) if <E::Scope as ScopeRule<E>>::OWN_FIBER => Some(self.fiber_inner().update_key()),
             (true, Some(key)) => Some(key.clone()),
             _ => None,
         };
-        let scope_cell = key.and_then(|key| bus.scope_cell_for(&key, slot, &event_cell));
-        let cell = match &scope_cell {
-            Some(cell) => cell.clone() as Arc<dyn crate::cell::CellControl>,
-            None => event_cell.clone(),
-        };
-        let head = HookHead::new(options, activation.next_hook(), activation.clone(), cell);
+        let cell = bus.cell_for::<E>(slot, key.as_ref())?;
+        let head = HookHead::new(options, activation.next_hook(), activation.clone(), cell.clone());
         let hook = store(head);
         let erased = E::Mode::erase::<E>(hook.clone());
         // Owned before it is heard: a disposal that begins now finds it.
         activation.adopt(erased.clone(), what)?;
         bus.count_watcher(E::NAME, true);
-        match scope_cell {
-            Some(cell) => cell.add(&bus.rows, hook),
-            None => event_cell.add(&bus.rows, hook),
-        }
+        cell.add::<E>(&bus.rows, hook);
         // It may have been disposed between the two steps; then it leaves the list it just came to.
         if erased.head().is_dead() {
             bus.forget(erased.head());

@@ -41,7 +41,7 @@ pub unsafe trait Event: Send + Sync + Sized + 'static {
     const ORDERED: bool = false;
     /// How listeners are run; decides which verb of [`Context`](crate::Context) dispatches the event.
     type Mode: Mode;
-    /// What a listener answers; `()` where nobody answers.
+    /// What a listener answers; [`Infallible`](std::convert::Infallible) where nobody can.
     type Output: Send + 'static;
     /// Who hears a dispatch.
     type Scope: ScopeRule<Self>;

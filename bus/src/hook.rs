@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::cell::CellControl;
+use crate::cell::Cell;
 use crate::decision::SkipReason;
 use crate::effect::{NOWHERE, Owned};
 use crate::fault::{Cause, ListenerError};
@@ -32,7 +32,7 @@ pub struct HookHead {
     /// Place in the list of its fiber's effects; written under the lock of that list.
     pub(crate) owned: AtomicU32,
     pub(crate) core: Arc<FiberCore>,
-    pub(crate) cell: Arc<dyn CellControl>,
+    pub(crate) cell: Cell,
 }
 
 /// Whether a listener may run.
@@ -54,7 +54,7 @@ pub(crate) struct HookOptions {
 }
 
 impl HookHead {
-    pub(crate) fn new(options: HookOptions, number: u32, core: Arc<FiberCore>, cell: Arc<dyn CellControl>) -> Self {
+    pub(crate) fn new(options: HookOptions, number: u32, core: Arc<FiberCore>, cell: Cell) -> Self {
         Self {
             state: AtomicU8::new(if options.once { ONCE } else { LIVE }),
             first: options.first,

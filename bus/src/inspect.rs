@@ -224,7 +224,7 @@ impl Context {
         let mut events: Vec<_> = bus
             .cells()
             .map(|cell| EventInfo {
-                name: cell.name(),
+                name: cell.kind.name,
                 listeners: cell.heads().into_iter().map(|(plugin, scoped)| ListenerInfo { plugin, scoped }).collect(),
             })
             .filter(|it| !it.listeners.is_empty())

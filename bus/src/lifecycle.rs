@@ -383,7 +383,8 @@ impl FiberInner {
         let mut cells = BTreeMap::new();
         activation.visit(|leaf| {
             if let Leaf::Hook(head) = leaf {
-                cells.insert(head.cell.event_cell() as usize, head.cell.clone());
+                let event = head.cell.event();
+                cells.insert(Arc::as_ptr(event) as usize, event.clone());
             }
         });
         if cells.is_empty() {

@@ -237,14 +237,19 @@ pub(crate) struct Panicked(pub(crate) String);
 /// Runs `f`; a panic in it becomes its text. Instantiated where the code behind `f` was built.
 #[inline]
 pub(crate) fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(|| around::inside(f))).map_err(|payload| {
-        let text = Panicked(panic_text(&*payload));
-        // A payload whose own drop panics must not get away either.
-        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(second);
-        }
-        text
-    })
+    catch_unwind(AssertUnwindSafe(|| around::inside(f))).map_err(panicked)
+}
+
+/// Not inlined: every listener has a copy of what is.
+#[cold]
+#[inline(never)]
+fn panicked(payload: Box<dyn Any + Send>) -> Panicked {
+    let text = Panicked(panic_text(&*payload));
+    // A payload whose own drop panics must not get away either.
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+    text
 }
 
 struct Vtable<T: 'static> {

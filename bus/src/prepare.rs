@@ -151,12 +151,13 @@ fn subtree(bus: &crate::bus::Bus, top: &Arc<FiberInner>) -> Vec<Arc<FiberInner>>
 
 fn visit_cells<'a>(
     fibers: impl Iterator<Item = &'a Arc<FiberInner>>,
-    cells: &mut BTreeMap<usize, Arc<dyn crate::cell::CellControl>>,
+    cells: &mut BTreeMap<usize, Arc<crate::cell::EventCell>>,
 ) {
     for activation in fibers.filter_map(|it| it.activation()) {
         activation.visit(|leaf| {
             if let Leaf::Hook(head) = leaf {
-                cells.insert(head.cell.event_cell() as usize, head.cell.clone());
+                let event = head.cell.event();
+                cells.insert(Arc::as_ptr(event) as usize, event.clone());
             }
         });
     }

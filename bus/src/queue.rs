@@ -5,6 +5,7 @@
 //! it at its own pace, and what it was too slow for is counted, not kept.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
@@ -155,11 +156,14 @@ impl Context {
     /// # Errors
     ///
     /// As [`on`](Self::on).
-    pub fn queue<E: Event<Mode = Emit, Output = ()> + Clone>(&self, capacity: usize) -> Result<Queue<E>, BusError> {
+    pub fn queue<E: Event<Mode = Emit, Output = Infallible> + Clone>(
+        &self,
+        capacity: usize,
+    ) -> Result<Queue<E>, BusError> {
         self.queue_with(capacity, |listener| self.on(listener))
     }
 
-    fn queue_with<E: Event<Mode = Emit, Output = ()> + Clone>(
+    fn queue_with<E: Event<Mode = Emit, Output = Infallible> + Clone>(
         &self,
         capacity: usize,
         register: impl FnOnce(Push<E>) -> Result<Listener, BusError>,
@@ -184,7 +188,10 @@ type Push<E> = Box<dyn Fn(&E) + Send + Sync>;
 
 impl On<'_> {
     /// See [`Context::queue`].
-    pub fn queue<E: Event<Mode = Emit, Output = ()> + Clone>(&self, capacity: usize) -> Result<Queue<E>, BusError> {
+    pub fn queue<E: Event<Mode = Emit, Output = Infallible> + Clone>(
+        &self,
+        capacity: usize,
+    ) -> Result<Queue<E>, BusError> {
         self.context().queue_with(capacity, |listener| self.on(listener))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::bus::{Bus, lock};
-use crate::cell::SlotTable;
+use crate::cell::{ScopeCell, SlotTable};
 use crate::context::Context;
 use crate::fault::{BusError, DisposeError};
 use crate::fiber::{Fiber, FiberInner};
@@ -20,7 +20,7 @@ struct KeyInner {
     bus: Weak<Bus>,
     id: u64,
     /// The scope's own listeners, by event.
-    cells: OnceLock<Box<SlotTable>>,
+    cells: OnceLock<Box<SlotTable<ScopeCell>>>,
 }
 
 impl ScopeKey {
@@ -31,12 +31,12 @@ impl ScopeKey {
 
     /// The table of the scope, on the bus that minted the key; on any other bus nobody ever listened in this scope.
     #[inline]
-    pub(crate) fn cells(&self, bus: &Bus) -> Option<&SlotTable> {
+    pub(crate) fn cells(&self, bus: &Bus) -> Option<&SlotTable<ScopeCell>> {
         if self.is_of(bus) { self.0.cells.get().map(|it| &**it) } else { None }
     }
 
     /// The same, made for the first listener.
-    pub(crate) fn cells_to_fill(&self, bus: &Bus) -> Option<&SlotTable> {
+    pub(crate) fn cells_to_fill(&self, bus: &Bus) -> Option<&SlotTable<ScopeCell>> {
         self.is_of(bus).then(|| &**self.0.cells.get_or_init(|| Box::new(SlotTable::new())))
     }
 

@@ -32,7 +32,9 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
     let ty = &input.ident;
     let docs = text::docs(&input.attrs);
     let ty_name = ty.unraw().to_string();
-    let output_text = text::type_text(output.to_token_stream());
+    let output_text = output.as_ref().map_or_else(|| "()".to_owned(), |it| text::type_text(it.to_token_stream()));
+    // Smaller than `()`: an answer that cannot be takes no room beside a failure.
+    let output = output.unwrap_or_else(|| parse_quote!(::core::convert::Infallible));
     let is_ordered = ordered.is_some();
     let scoped = subject.is_some();
     let scope = if scoped { quote!(Subject) } else { quote!(Everybody) };
@@ -146,7 +148,8 @@ pub(crate) fn derive(input: TokenStream) -> syn::Result<TokenStream> {
 struct Declaration {
     name: LitStr,
     mode: Ident,
-    output: Type,
+    /// None where the mode has no answers.
+    output: Option<Type>,
     /// An expression over `self`.
     subject: Option<TokenStream>,
     /// Where the flag stands.
@@ -330,7 +333,7 @@ impl Keys {
         Ok(Declaration {
             name,
             mode,
-            output: self.output.map_or_else(|| parse_quote!(()), |(_, output)| output),
+            output: self.output.map(|(_, output)| output),
             subject,
             ordered: self.ordered.map(|(flag, ())| flag.span()),
             view: self.view.map(|(key, by)| View { span: key.span(), by }),

@@ -65,7 +65,7 @@ where
     FreeLists::with(|free| {
         let mut turn = Turn::new(bus, slot);
         for (place, entry) in (0..).zip(entries) {
-            let object = E::Mode::object(&entry.hook);
+            let object = E::Mode::object(entry.hook());
             let begin = || object.start(event, Starter::new(cx, free));
             match turn.start(bus, entry.head(), begin) {
                 Progress::Skipped | Progress::Ready(Ok(_)) => {}

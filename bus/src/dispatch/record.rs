@@ -17,7 +17,7 @@ use crate::decision::{
 use crate::event::{Dispatches, Event, Mode, ModeName, ScopeRule, Verb, verb};
 use crate::fault::{ListenerError, ListenerErrors};
 use crate::frames::INNER;
-use crate::hook::{Claim, HookControl as _, HookHead};
+use crate::hook::{Claim, HookHead};
 use crate::listen::{Answers, Begun, FinishAs, Outcome, Starter};
 use crate::pool::{self, FreeLists, Started};
 use crate::seams::BoxFuture;
@@ -185,7 +185,7 @@ impl<'a, E: Event> Recording<'a, E> {
         let not_noted = entries.iter().zip(&is_noted).filter(|(_, is_noted)| !**is_noted);
         steps.extend(not_noted.map(|(it, _)| step(emitter, Some(it.head()), StepResult::Skipped(why))));
         if <E::Scope as ScopeRule<E>>::SCOPED
-            && let Some(cell) = emitter.bus.event_cell::<E>(E::__slot().number())
+            && let Some(cell) = emitter.bus.event_cell(E::__slot().number())
         {
             let heard: HashSet<_> = entries.iter().map(|it| std::ptr::from_ref(it.head())).collect();
             let in_scopes = cell.in_scopes();
@@ -245,7 +245,7 @@ where
     for (place, entry) in held.iter().enumerate() {
         let note = recording.begins(place, None);
         let Some(answer) =
-            call_one::<E>(emitter.bus, entry.head(), slot, || E::Mode::object(&entry.hook).call_object(event))
+            call_one::<E>(emitter.bus, entry.head(), slot, || E::Mode::object(entry.hook()).call_object(event))
         else {
             recording.skipped(note);
             continue;
@@ -339,7 +339,7 @@ where
     check(emitter, event, slot, suspect)?;
     let recording = Recording::new(emitter, event, &held);
     for (place, entry) in held.iter().enumerate() {
-        let object = E::Mode::object(&entry.hook);
+        let object = E::Mode::object(entry.hook());
         let note = recording.begins(place, None);
         let begin = |free: &FreeLists, cx: &mut Context<'_>| object.start(event, Starter::new(cx, free));
         let Some(answer) = run_one(emitter.bus, entry.head(), slot, begin).await else {
@@ -365,7 +365,7 @@ where
     let recording = Recording::new(emitter, event, &held);
     let notes = &recording;
     let all = held.iter().enumerate().map(|(place, entry)| async move {
-        let object = E::Mode::object(&entry.hook);
+        let object = E::Mode::object(entry.hook());
         let note = notes.begins(place, None);
         let begin = |free: &FreeLists, cx: &mut Context<'_>| object.start(event, Starter::new(cx, free));
         let answer = run_one(emitter.bus, entry.head(), slot, begin).await;
@@ -446,7 +446,7 @@ impl<'a, E: Event> Recording<'a, E> {
             }
         };
         for (place, entry) in self.entries.iter().enumerate().skip(from) {
-            let Some(layer) = E::Mode::layer::<E>(&entry.hook) else { continue };
+            let Some(layer) = E::Mode::layer::<E>(entry.hook()) else { continue };
             let note = self.begins(place, outer);
             let at = u32::try_from(note + 1).expect("fewer than 2^32 layers");
             let begin = |free: &FreeLists, cx: &mut Context<'_>| {

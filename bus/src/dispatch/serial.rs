@@ -42,7 +42,7 @@ where
             }
             while let Some(entry) = snapshot.get(at) {
                 at += 1;
-                let object = E::Mode::object(&entry.hook);
+                let object = E::Mode::object(entry.hook());
                 let begin = || object.start(event, Starter::new(cx, free));
                 let progress: Progress<'_, E> = turn.start(emitter.bus, entry.head(), begin);
                 match progress {

@@ -1,7 +1,9 @@
 //! Emit and bail: on the caller's stack, in one frame a dispatch.
 
 use super::{Emitter, MAX_NESTING, is_internal, record};
-use crate::bus::lock;
+use std::sync::Arc;
+
+use crate::bus::{Bus, lock};
 use crate::cell::{EventCell, Queued};
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::{Cause, ListenerError, ListenerErrors};
@@ -42,7 +44,7 @@ where
                     continue;
                 }
             }
-            let outcome = E::Mode::object(&entry.hook).call_object(event);
+            let outcome = E::Mode::object(entry.hook()).call_object(event);
             let answer = match outcome {
                 Ok(None) => continue,
                 Ok(answer) => Ok(answer),
@@ -105,7 +107,7 @@ where
     E::Mode: Dispatches<verb::emit, E>,
 {
     let slot = E::__slot().number();
-    let Some(cell) = emitter.bus.event_cell::<E>(slot) else { return emit_now(emitter, event) };
+    let Some(cell) = emitter.bus.event_cell(slot) else { return emit_now(emitter, event) };
     let is_running = std::mem::replace(&mut lock(&cell.queue).running, true);
     if is_running && !wait_in_order(emitter, event, cell, slot) {
         return;
@@ -120,11 +122,7 @@ where
             next
         };
         match next {
-            Some(Queued { event, plugin, .. }) => {
-                emit_now(Emitter { plugin: &plugin, ..emitter }, &event);
-                // A panic in it must not keep what waits from being delivered; the panic hook has seen it.
-                drop(pool::guarded(|| drop(event)));
-            }
+            Some(Queued { deliver, .. }) => deliver(emitter.bus),
             None => return,
         }
     }
@@ -132,9 +130,19 @@ where
 
 /// Leaves a copy of the event for whoever delivers now; whether that one has ended meanwhile, so that it is our turn.
 #[cold]
-fn wait_in_order<E: Event>(emitter: Emitter<'_>, event: &E, cell: &EventCell<E>, slot: u32) -> bool {
+fn wait_in_order<E>(emitter: Emitter<'_>, event: &E, cell: &EventCell, slot: u32) -> bool
+where
+    E: Event,
+    E::Mode: Dispatches<verb::emit, E>,
+{
     // Made outside the lock, for the payload's own code may dispatch.
     let event = event.__queued().expect("the derive makes ordered events `Clone`");
+    let plugin = emitter.plugin.clone();
+    let deliver = Box::new(move |bus: &Arc<Bus>| {
+        emit_now(Emitter { bus, plugin: &plugin }, &event);
+        // A panic in it must not keep what waits from being delivered; the panic hook has seen it.
+        drop(pool::guarded(|| drop(event)));
+    });
     let is_nested = emitter.bus.rows.row().is_inside(slot);
     {
         let mut queue = lock(&cell.queue);
@@ -143,7 +151,7 @@ fn wait_in_order<E: Event>(emitter: Emitter<'_>, event: &E, cell: &EventCell<E>,
         }
         let depth = if is_nested { queue.depth + 1 } else { 0 };
         if depth < MAX_NESTING {
-            queue.waiting.push_back(Queued { event, depth, plugin: emitter.plugin.clone() });
+            queue.waiting.push_back(Queued { deliver, depth });
             return false;
         }
     }

@@ -162,7 +162,7 @@ impl<'a, E: Event> Next<'a, E> {
     ) -> Option<Poll<Answer<E>>> {
         let Self { chain, at } = self;
         let Some(entry) = chain.entries.get(at as usize) else { return Some(self.start_default(state, free, cx)) };
-        let layer = E::Mode::layer::<E>(&entry.hook)?;
+        let layer = E::Mode::layer::<E>(entry.hook())?;
         let begin = || layer.start(chain.event, Next { chain, at: at + 1 }, Starter::new(cx, free));
         match start_alone(chain.emitter.bus, entry.head(), slot, begin) {
             Progress::Skipped => None,

@@ -52,7 +52,7 @@ fn a_short_declaration_is_expanded() {
     });
     for part in [
         "constORDERED:bool=true;",
-        "typeOutput=();typeScope=::linn_bus::Everybody;",
+        "typeOutput=::core::convert::Infallible;typeScope=::linn_bus::Everybody;",
         "output:\"()\",scoped:false,ordered:true,has_view:false,has_output_view:false,has_schema:false,docs:\"\"",
         "fn__queued(&self)->",
     ] {
