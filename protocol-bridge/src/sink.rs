@@ -23,6 +23,10 @@ const LONG_LINE_BYTES: usize = 64 << 10;
 /// From here on whoever streams is held up until the front end has read on.
 const FULL_BYTES: usize = 4 << 20;
 
+/// From here on no command is answered until the front end has read on. It is more than what streams may fill, so that an
+/// `abort` finds its way to one that nobody reads.
+const OVERFULL_BYTES: usize = 2 * FULL_BYTES;
+
 /// How much is written at once.
 const BATCH_BYTES: usize = 64 << 10;
 
@@ -154,11 +158,20 @@ impl Sink {
 
     /// Ready when so little waits that more may be said. Cancel safe.
     pub(crate) async fn has_room(&self) {
-        while self.state().n_bytes >= FULL_BYTES {
+        self.fewer_bytes_than(FULL_BYTES).await;
+    }
+
+    /// Ready when so little waits that a command may be answered. Cancel safe.
+    pub(crate) async fn has_room_for_answers(&self) {
+        self.fewer_bytes_than(OVERFULL_BYTES).await;
+    }
+
+    async fn fewer_bytes_than(&self, limit: usize) {
+        while self.state().n_bytes >= limit {
             let drained = self.drained.notified();
             let mut drained = std::pin::pin!(drained);
             drained.as_mut().enable();
-            if self.state().n_bytes < FULL_BYTES {
+            if self.state().n_bytes < limit {
                 return;
             }
             drained.await;

@@ -1,9 +1,13 @@
 //! Lines in, lines out.
 
+use std::cell::Cell;
+use std::pin::pin;
+
 use linn_bus_test::{leak_check, run, run_with};
 use linn_services::model::StreamChunk;
 use linn_services_test::{Gate, Reply};
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::kit::{Setup, World, first, mount_bridge, mount_harness, text_of, types};
 
@@ -143,6 +147,50 @@ fn r131_a_front_end_that_does_not_read_holds_nothing_up_and_loses_nothing() {
         assert!(sequences.iter().copied().eq(1..=sequences.len() as u64));
         world.prompt("again").await;
         assert_eq!(text_of(&world.until("done").await), "next");
+    });
+}
+
+#[test]
+fn r131_a_front_end_that_writes_and_does_not_read_waits_for_itself() {
+    run_with(async |root, time| {
+        const COMMANDS: usize = 40;
+        let command = format!("{{\"type\":\"{}\"}}\n", "x".repeat(512 << 10));
+        let mut world = World::new(root, []).await;
+        let mut commands = world.front.commands.take().unwrap();
+        let n_written = Cell::new(0);
+        let mut writing = pin!(async {
+            for _ in 0..COMMANDS {
+                commands.write_all(command.as_bytes()).await.unwrap();
+                n_written.set(n_written.get() + 1);
+            }
+        });
+        tokio::select! {
+            biased;
+            () = &mut writing => panic!("all was taken, and nothing read"),
+            () = time.idle() => {}
+        }
+        // What answers may fill, what is read ahead, and the two pipes.
+        let taken_bytes = n_written.get() * command.len();
+        assert!(taken_bytes > 8 << 20 && taken_bytes < 16 << 20, "{taken_bytes}");
+        let reading = async {
+            for _ in 0..COMMANDS {
+                assert_eq!(world.event("error").await["code"], "invalid_command");
+            }
+        };
+        tokio::join!(writing, reading);
+    });
+}
+
+#[test]
+fn commands_that_nobody_reads_the_answers_of_do_not_keep_the_bridge_from_ending() {
+    run(async |root| {
+        let command = format!("{{\"type\":\"{}\"}}\n", "x".repeat(512 << 10));
+        let mut world = World::new(root, []).await;
+        for _ in 0..20 {
+            world.front.write(command.as_bytes()).await;
+        }
+        world.front.hang_up();
+        world.handle.ended().await;
     });
 }
 
