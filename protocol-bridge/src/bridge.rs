@@ -42,6 +42,8 @@ pub(crate) struct Bridge {
     pub(crate) is_watching: AtomicBool,
     /// Held while providers are changed: one change after the other.
     pub(crate) providing: Arc<tokio::sync::Mutex<()>>,
+    /// Held by the command of the human that runs.
+    pub(crate) shell_turn: tokio::sync::Mutex<()>,
     /// The front end was told `ready`.
     pub(crate) has_greeted: AtomicBool,
     /// Nothing is taken from the front end any more.
@@ -128,6 +130,7 @@ impl Bridge {
             n_ids: AtomicU64::new(1),
             state: Mutex::default(),
             handing: Mutex::default(),
+            shell_turn: tokio::sync::Mutex::default(),
         })
     }
 

@@ -22,7 +22,7 @@ use crate::sink::Origin;
 use crate::wire::events::{Aborted, Done, Error, RunCancelled, WorkState};
 
 /// How long is waited for a turn that was cancelled.
-const SETTLE: Duration = Duration::from_secs(2);
+pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 
 /// Why a run was ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,14 +18,27 @@ use crate::wire::events::BashExecution;
 /// How long a command may take, in seconds, if no setting says so.
 const TIMEOUT_SECS: u64 = 30;
 
+/// What such a job is called.
+const LABEL: &str = "user_bash";
+
+/// How many commands may wait for the one that runs.
+const MAX_WAITING: usize = 64;
+
 impl Run for UserBash {
     async fn run(self, bridge: &Arc<Bridge>) {
         let Self { command, exclude_from_context } = self;
         if command.trim().is_empty() {
             return bridge.error("empty bash command");
         }
-        bridge.spawn_job("subprocess", "user_bash", move |bridge, signal| async move {
-            let mut told = bridge.run_for_human(&command, &signal).await;
+        if bridge.state().jobs.iter().filter(|it| it.label == LABEL).count() > MAX_WAITING {
+            return bridge.error(format!("{MAX_WAITING} commands wait already; `{command}` is not run"));
+        }
+        bridge.spawn_job("subprocess", LABEL, move |bridge, signal| async move {
+            let mut told = {
+                // One after the other, in the order they came.
+                let _turn = bridge.shell_turn.lock().await;
+                bridge.run_for_human(&command, &signal).await
+            };
             told.is_private |= exclude_from_context;
             let Told { output, ok, is_private } = told;
             bridge.say(&BashExecution { command: &command, output: &output, ok, exclude_from_context: is_private });
@@ -52,6 +65,9 @@ impl Told {
 
 impl Bridge {
     async fn run_for_human(&self, line: &str, signal: &CancellationToken) -> Told {
+        if signal.is_cancelled() {
+            return Told::not_run("(aborted)");
+        }
         let Some(shell) = self.service::<dyn Shell>() else {
             return Told::not_run("there is no shell: no plugin that is mounted provides one");
         };

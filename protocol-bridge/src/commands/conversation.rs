@@ -7,9 +7,12 @@ use linn_services::model::MessageSource;
 use linn_services::session::{AppendError, Fact, RewindCause, Session, SessionRewind};
 
 use crate::bridge::Bridge;
-use crate::run::Reason;
+use crate::run::{Reason, SETTLE};
 use crate::wire::commands::{Clear, Reset, Run, Undo};
 use crate::wire::events::{Reset as ResetEvent, WorkState};
+
+/// How often it is tried to find the conversation between two turns.
+const REWINDS: usize = 4;
 
 impl Run for Reset {
     async fn run(self, bridge: &Arc<Bridge>) {
@@ -44,7 +47,7 @@ impl Bridge {
     async fn begin_anew(self: &Arc<Self>, reason: Reason, cause: RewindCause) {
         self.cancel(reason).await;
         let Some(agent) = self.agent() else { return };
-        if let Err(error) = self.rewind(&agent, 0, cause) {
+        if let Err(error) = self.rewind_when_idle(&agent, cause).await {
             return self.error(format!("{} failed: {error}", reason.as_str()));
         }
         {
@@ -55,6 +58,19 @@ impl Bridge {
         }
         self.tell_work();
         self.say(&ResetEvent {});
+    }
+
+    /// Has the conversation begin anew, between two turns: what a human did beside it may be on its way into the conversation.
+    async fn rewind_when_idle(&self, agent: &Agent, cause: RewindCause) -> Result<(), AppendError> {
+        for _ in 1..REWINDS {
+            // What does not end within that time is told by the last attempt.
+            let _ = self.ctx.within(SETTLE, agent.when_idle()).await;
+            match self.rewind(agent, 0, cause) {
+                Err(_) if agent.session().turns().is_open => {}
+                done => return done,
+            }
+        }
+        self.rewind(agent, 0, cause)
     }
 
     /// Has the conversation go back. A rewind that is logged counts, also if somebody who heard of it failed.

@@ -179,3 +179,65 @@ async fn written(file: &std::path::Path) -> String {
         }
     }
 }
+
+/// Commands that wait for a word in a pipe, and a word for them.
+const AT_GATE: &str = "mkfifo gate; read x < gate; echo one >> order";
+
+async fn open_gate(folder: &TempDir) {
+    let gate = folder.path().join("gate");
+    tokio::task::spawn_blocking(move || {
+        while !gate.exists() {
+            std::thread::yield_now();
+        }
+        std::fs::write(gate, "go\n").unwrap();
+    })
+    .await
+    .unwrap();
+}
+
+#[test]
+fn commands_of_the_human_run_one_after_the_other_6_19() {
+    run([], async |world, folder| {
+        world.send(user_bash(AT_GATE)).await;
+        world.send(user_bash("echo two >> order")).await;
+        let status = world.status().await;
+        assert_eq!(status["resources"].as_array().map(Vec::len), Some(2), "{status}");
+        open_gate(folder).await;
+        assert_eq!(world.event("bash_execution").await["command"], AT_GATE);
+        assert_eq!(world.event("bash_execution").await["command"], "echo two >> order");
+        assert_eq!(std::fs::read_to_string(folder.path().join("order")).unwrap(), "one\ntwo\n");
+    });
+}
+
+#[test]
+fn so_many_commands_wait_and_no_more_and_an_abort_ends_them_all_6_19() {
+    run([], async |world, folder| {
+        world.send(user_bash(AT_GATE)).await;
+        for _ in 0..65 {
+            world.send(user_bash("touch ran")).await;
+        }
+        let error = world.event("error").await;
+        assert_eq!(error["message"], "64 commands wait already; `touch ran` is not run");
+        world.send(json!({ "type": "abort" })).await;
+        for _ in 0..65 {
+            assert_eq!(world.event("bash_execution").await["output"], "(aborted)");
+        }
+        assert!(!folder.path().join("ran").exists());
+    });
+}
+
+#[test]
+fn a_reset_beside_a_command_of_the_human_is_between_two_turns_6_19() {
+    run([], async |world, _| {
+        for _ in 0..40 {
+            world.send(user_bash("true")).await;
+            world.send(json!({ "type": "reset" })).await;
+            let events = world.until("reset").await;
+            assert!(!types(&events).contains(&"error"), "{events:?}");
+            let is_told = types(&events).contains(&"bash_execution");
+            if !is_told {
+                world.event("bash_execution").await;
+            }
+        }
+    });
+}
