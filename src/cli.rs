@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use linn::bus::Root;
 use linn::services::secrets::SecretKeeper;
 
 use crate::cli::loaded::SettingsArguments;
@@ -284,11 +285,13 @@ pub(crate) fn main(arguments: Vec<OsString>, log: Option<&str>) -> ExitCode {
     let secrets = SecretKeeper::new();
     logs::log_to_stderr(log, &secrets);
     let cli = Cli::parse_from(with_command(arguments, std::io::stdin().is_terminal()));
+    // Before there are threads, when it costs nothing.
+    Root::prepare_process();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&anyhow::Error::new(error).context("no runtime")),
     };
-    let outcome = runtime.block_on(run(cli.command, &secrets));
+    let outcome = runtime.block_on(run(cli.command, secrets));
     // A read of the terminal that nobody waits for does not keep the program.
     runtime.shutdown_background();
     match outcome {
@@ -308,7 +311,7 @@ fn with_command(mut arguments: Vec<OsString>, is_terminal: bool) -> Vec<OsString
     arguments
 }
 
-async fn run(command: Command, secrets: &SecretKeeper) -> anyhow::Result<u8> {
+async fn run(command: Command, secrets: SecretKeeper) -> anyhow::Result<u8> {
     match command {
         Command::Demo { fast } => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
@@ -316,14 +319,15 @@ async fn run(command: Command, secrets: &SecretKeeper) -> anyhow::Result<u8> {
             demo::demo(&terminal, pace).await.map(turn::Outcome::exit_code)
         }
         Command::Run(mut arguments) => {
-            arguments.conversation.settings.secrets = secrets.clone();
+            arguments.conversation.settings.secrets = secrets;
             run::run(arguments).await.map(turn::Outcome::exit_code)
         }
         Command::Chat(mut arguments) => {
-            arguments.conversation.settings.secrets = secrets.clone();
+            arguments.conversation.settings.secrets = secrets;
             chat::chat(arguments).await.map(turn::Outcome::exit_code)
         }
-        Command::Serve(arguments) => serve::serve(arguments.flags, secrets.clone()).await.map(|()| 0),
+        // On a thread of the runtime, so that what it starts and waits for need not come from another one.
+        Command::Serve(arguments) => tokio::spawn(serve::serve(arguments.flags, secrets)).await?.map(|()| 0),
         Command::Plugin(arguments) => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
             plugins::plugin(arguments, &terminal).await.map(|is_well| u8::from(!is_well))

@@ -403,6 +403,11 @@ fn this_thread() -> u64 {
     }
 }
 
+/// See [`Root::prepare_process`](crate::Root::prepare_process).
+pub(crate) fn prepare_process() {
+    membarrier::register();
+}
+
 impl Rows {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
