@@ -311,6 +311,14 @@ fn with_command(mut arguments: Vec<OsString>, is_terminal: bool) -> Vec<OsString
     arguments
 }
 
+/// Runs the work on a thread of the runtime, so that what it starts and waits for need not come from another thread.
+#[expect(clippy::disallowed_methods, reason = "the work of the program itself, which makes the first context")]
+async fn on_worker<T: Send + 'static>(
+    work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
+) -> anyhow::Result<T> {
+    tokio::spawn(work).await?
+}
+
 async fn run(command: Command, secrets: SecretKeeper) -> anyhow::Result<u8> {
     match command {
         Command::Demo { fast } => {
@@ -326,8 +334,7 @@ async fn run(command: Command, secrets: SecretKeeper) -> anyhow::Result<u8> {
             arguments.conversation.settings.secrets = secrets;
             chat::chat(arguments).await.map(turn::Outcome::exit_code)
         }
-        // On a thread of the runtime, so that what it starts and waits for need not come from another one.
-        Command::Serve(arguments) => tokio::spawn(serve::serve(arguments.flags, secrets)).await?.map(|()| 0),
+        Command::Serve(arguments) => on_worker(serve::serve(arguments.flags, secrets)).await.map(|()| 0),
         Command::Plugin(arguments) => {
             let terminal = terminal::Terminal::new(Box::new(anstream::AutoStream::auto(std::io::stdout())));
             plugins::plugin(arguments, &terminal).await.map(|is_well| u8::from(!is_well))
