@@ -189,7 +189,7 @@ fn check_name(name: &str) -> Result<(), Rejection> {
         return Err(Rejection(format!("plugin name contains a path separator: \"{name}\"")));
     }
     let mut parts = Path::new(name).components();
-    if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) || name.contains('\0') {
+    if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) || name.contains(char::is_control) {
         return Err(Rejection(format!("plugin name must be a single directory name: \"{name}\"")));
     }
     Ok(())

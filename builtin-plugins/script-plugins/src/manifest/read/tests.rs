@@ -376,3 +376,11 @@ fn a_check_tells_every_problem_in_one_go_and_the_first_is_why_it_is_rejected() {
     let expected = name_of(Path::new("/a/folder"), &Loose::default());
     assert_eq!(expected, "folder");
 }
+
+#[test]
+fn script_3_1_a_name_is_one_line() {
+    for name in ["two\nlines", "bell\u{7}", "nul\0"] {
+        let problem = refused(&json!({ "name": name }));
+        assert!(problem.contains("must be a single directory name"), "{problem}");
+    }
+}
