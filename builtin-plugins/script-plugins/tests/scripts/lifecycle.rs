@@ -210,3 +210,34 @@ fn script_5_a_subagent_is_no_session_of_a_human() {
         drop(main);
     });
 }
+
+#[test]
+fn script_5_pre_compact_is_told_of_a_subagent_too() {
+    run(async |world| {
+        let seen = listener(&world, "p", &["pre_compact"]);
+        let _running = world.start().await;
+        let agent = world.child().await;
+        let trigger = CompactTrigger::Manual;
+        world.root.emit(&CompactionStart { agent, trigger, tokens: 1, budget: ContextBudget::default() });
+        until(&world.root, || kept(&seen).len() == 1).await;
+        assert_eq!(kept(&seen)[0]["session_id"], "child");
+    });
+}
+
+#[test]
+fn script_6_3_r036_an_answer_of_a_lifecycle_hook_that_is_no_json_is_told_and_the_turn_goes_on() {
+    run(async |world| {
+        world.plugin("p").hook("turn_start", "cat >/dev/null; echo not json");
+        let seen = listener(&world, "q", &["turn_start"]);
+        let _running = world.start().await;
+        let handle = world.agent("main").await;
+        pre_step(&world, handle.agent(), 1, 1).await;
+        until(&world.root, || kept(&seen).len() == 1).await;
+        let mut told = Vec::new();
+        until(&world.root, || {
+            told.extend(world.told());
+            told.iter().any(|it| it.contains("[p] hook 'turn_start'"))
+        })
+        .await;
+    });
+}

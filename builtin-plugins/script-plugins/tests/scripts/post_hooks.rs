@@ -4,7 +4,7 @@ use linn_services::model::ContentBlock;
 use linn_services::tools::{PreToolDecision, Tool, ToolFailure, ToolOutput};
 use serde_json::{Map, Value, json};
 
-use crate::support::{answers, keeps, kept, run, text};
+use crate::support::{answers, call_of, keeps, kept, run, text};
 
 #[test]
 fn script_20_15_every_post_hook_is_given_the_result() {
@@ -127,5 +127,57 @@ fn r053_calls_that_fail_have_a_post_hook_too() {
         assert_eq!(kept(&seen)[0]["result"], json!({ "ok": false, "output": "Error: broken", "diff": null }));
         world.call("panics", json!({})).await;
         assert_eq!(kept(&seen).len(), 2);
+    });
+}
+
+#[test]
+fn script_20_1_post_write_and_post_read_are_told_of_every_tool_of_their_kind() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        world
+            .plugin("p")
+            .hook("post_write", &keeps(&seen, &json!({ "allow": true })))
+            .hook("post_read", &keeps(&seen, &json!({ "allow": true })));
+        let writing = ["write_file", "edit", "patch", "bulk_write", "bulk_edit", "delete", "rename", "mkdir"];
+        let reading = ["read_file", "grep", "glob", "bulk_read"];
+        writing.iter().chain(&reading).chain(&["bash", "other"]).for_each(|it| world.echo(it));
+        let _running = world.start().await;
+        for name in writing.iter().chain(&reading).chain(&["bash", "other"]) {
+            world.call(name, json!({})).await;
+        }
+        let told: Vec<_> = kept(&seen).iter().map(|it| (it["hook"].clone(), it["tool"].clone())).collect();
+        let expected = writing.iter().map(|it| ("post_write", it)).chain(reading.iter().map(|it| ("post_read", it)));
+        assert_eq!(told, expected.map(|(hook, tool)| (json!(hook), json!(tool))).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn script_6_3_r036_an_answer_that_is_no_json_is_passed_over_after_a_call_and_the_user_is_told() {
+    run(async |world| {
+        world.plugin("p").hook("post_tool", "cat >/dev/null; echo not json");
+        world.echo("any");
+        let _running = world.start().await;
+        assert_eq!(world.says("any", json!({ "x": 1 })).await, "{\"x\":1}");
+        let told = world.told();
+        assert!(told.len() == 1 && told[0].starts_with("warning [p] hook 'post_tool'"), "{told:?}");
+        assert!(told[0].ends_with("; the result stays as it is"), "{told:?}");
+    });
+}
+
+#[test]
+fn script_5_post_hooks_run_for_the_calls_of_a_subagent() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        world
+            .plugin("p")
+            .hook("post_bash", &keeps(&seen, &json!({ "allow": true, "modify": { "output": "redacted" } })))
+            .hook("post_tool", &keeps(&seen, &json!({ "allow": true })));
+        world.echo("bash");
+        let _running = world.start().await;
+        let child = world.child().await;
+        let result = world.tools.execute(call_of(&child, "bash", json!({}))).await.unwrap();
+        assert_eq!(text(&result), "redacted");
+        let told: Vec<_> = kept(&seen).iter().map(|it| (it["hook"].clone(), it["session_id"].clone())).collect();
+        assert_eq!(told, [(json!("post_bash"), json!("child")), (json!("post_tool"), json!("child"))]);
     });
 }

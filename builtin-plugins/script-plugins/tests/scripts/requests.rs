@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use linn_bus::Root;
-use linn_services::agent::{Agent, AgentOptions, Agents, CreateAgent, PromptDecision};
+use linn_services::agent::{Agent, PromptDecision};
 use linn_services::events::{AgentOverlay, AgentPromptSubmit, AgentRequest};
 use linn_services::llm::{Llm, LlmPlugin};
 use linn_services::model::{ContentBlock, LlmCallConfig, Message, MessageSource, Role};
@@ -12,7 +12,7 @@ use linn_services_test::ScriptedModel;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{World, answers, keeps, kept, run};
+use crate::support::{answers, keeps, kept, run};
 
 async fn submit(root: &Root, agent: &Agent, content: Vec<ContentBlock>) -> PromptDecision {
     let event = AgentPromptSubmit { agent: agent.clone(), content, source: MessageSource::User };
@@ -25,14 +25,6 @@ async fn overlays(root: &Root, agent: &Agent, history: Vec<Message>, at: (u32, u
     let event = AgentOverlay::new(agent.clone(), at, config, history, CancellationToken::new());
     assert!(root.serial(&event).await.unwrap().is_none());
     event.into_overlays()
-}
-
-async fn child(world: &World) -> Agent {
-    drop(world.agent("parent").await);
-    let agents = world.root.get::<dyn Agents>().unwrap();
-    let options = AgentOptions { subagent_depth: Some(1), ..AgentOptions::default() };
-    let create = CreateAgent { cwd: Some("/".to_owned()), options, ..CreateAgent::new("child", "child") };
-    agents.create(&world.root, create).await.unwrap().agent().clone()
 }
 
 #[test]
@@ -71,7 +63,7 @@ fn script_7_3_pre_input_refuses_and_fails_closed() {
         let decision = submit(&world.root, agent.agent(), vec!["x".into()]).await;
         let why = "input denied by plugin 'p' pre_input: hook 'pre_input' exited with exit status: 1: ";
         assert_eq!(decision, says(why));
-        let child = child(&world).await;
+        let child = world.child().await;
         assert_eq!(submit(&world.root, &child, vec!["x".into()]).await, PromptDecision::allow(), "no human said it");
     });
 }
@@ -97,7 +89,7 @@ fn script_7_3_pre_agent_start_adds_to_one_request() {
         assert!(told[0].contains("[e] hook 'pre_agent_start' exited") || told[0].contains("[d]"), "{told:?}");
         assert!(told.iter().any(|it| it.contains("`append_system_prompt` has more than 102400 bytes")), "{told:?}");
 
-        let child = child(&world).await;
+        let child = world.child().await;
         assert_eq!(overlays(&world.root, &child, vec![], (1, 1)).await.len(), 1, "the first request of a subagent");
         assert_eq!(overlays(&world.root, &child, vec![], (1, 2)).await, [], "and no other");
     });
@@ -129,7 +121,7 @@ fn script_20_4_pre_context_rewrites_the_request_and_nothing_else() {
         let seen = kept(&seen);
         assert_eq!(seen[0]["args"]["messages"][2], json!({ "role": "user", "content": "new" }));
         assert!(world.told().iter().any(|it| it.contains("[c] hook 'pre_context' changed nothing")));
-        let child = child(&world).await;
+        let child = world.child().await;
         assert_eq!(overlays(&world.root, &child, history, (1, 1)).await, []);
     });
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linn_bus::{Context, Fiber, Grace, Root, Svc, TokioRuntime};
 use linn_plugin_script_plugins::{ScriptPluginsConfig, ScriptPluginsPlugin};
-use linn_services::agent::{Agent, AgentHandle};
+use linn_services::agent::{Agent, AgentHandle, AgentOptions, Agents, CreateAgent};
 use linn_services::commands::CommandsPlugin;
 use linn_services::events::{PluginNotice, PluginNoticeLevel, PluginStatus};
 use linn_services::model::text_of;
@@ -121,6 +121,15 @@ impl World {
 
     pub(crate) async fn agent(&self, id: &str) -> AgentHandle {
         undriven_agent(&self.root, id).await
+    }
+
+    /// An agent that another one made.
+    pub(crate) async fn child(&self) -> Agent {
+        drop(self.agent("parent").await);
+        let agents = self.root.get::<dyn Agents>().unwrap();
+        let options = AgentOptions { subagent_depth: Some(1), ..AgentOptions::default() };
+        let create = CreateAgent { cwd: Some("/".to_owned()), options, ..CreateAgent::new("child", "child") };
+        agents.create(&self.root, create).await.unwrap().agent().clone()
     }
 
     /// What plugins told the user since the last time this was asked.
