@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::bus::{Bus, lock};
 use crate::cell::{EventCell, Queued};
+use crate::contain::Contained;
 use crate::event::{Dispatches, Event, verb};
 use crate::fault::{Cause, ListenerError, ListenerErrors};
 use crate::hook::Claim;
@@ -112,18 +113,30 @@ where
     if is_running && !wait_in_order(emitter, event, cell, slot) {
         return;
     }
+    // What panics here is not a listener: the payload's own code, or whoever takes log lines.
+    let turn = Turn { bus: emitter.bus, cell };
     emit_now(emitter, event);
-    loop {
-        let next = {
-            let mut queue = lock(&cell.queue);
-            let next = queue.waiting.pop_front();
-            queue.running = next.is_some();
-            queue.depth = next.as_ref().map_or(0, |it| it.depth);
-            next
-        };
-        match next {
-            Some(Queued { deliver, .. }) => deliver(emitter.bus),
-            None => return,
+    drop(turn);
+}
+
+/// Being the one who delivers. At its end what waits is delivered as well, also when a panic goes by.
+struct Turn<'a> {
+    bus: &'a Arc<Bus>,
+    cell: &'a EventCell,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        loop {
+            let next = {
+                let mut queue = lock(&self.cell.queue);
+                let next = queue.waiting.pop_front();
+                queue.running = next.is_some();
+                queue.depth = next.as_ref().map_or(0, |it| it.depth);
+                next
+            };
+            let Some(Queued { deliver, .. }) = next else { return };
+            deliver(self.bus);
         }
     }
 }
@@ -136,12 +149,11 @@ where
     E::Mode: Dispatches<verb::emit, E>,
 {
     // Made outside the lock, for the payload's own code may dispatch.
-    let event = event.__queued().expect("the derive makes ordered events `Clone`");
+    let event = Contained::new(event.__queued().expect("the derive makes ordered events `Clone`"));
     let plugin = emitter.plugin.clone();
     let deliver = Box::new(move |bus: &Arc<Bus>| {
-        emit_now(Emitter { bus, plugin: &plugin }, &event);
-        // A panic in it must not keep what waits from being delivered; the panic hook has seen it.
-        drop(pool::guarded(|| drop(event)));
+        // Its emitter went on long ago, so a panic has nobody to go to but the panic hook, which has seen it.
+        drop(pool::guarded(|| emit_now(Emitter { bus, plugin: &plugin }, &*event)));
     });
     let is_nested = emitter.bus.rows.row().is_inside(slot);
     {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use linn_bus::{Context, Event, Fault, InternalDispatch};
+use linn_bus::{Context, Event, Fault, InternalDispatch, ScopeKey};
 use linn_bus_test::run;
 
 use crate::Log;
@@ -138,6 +138,92 @@ fn copying_the_payload_may_emit() {
         .unwrap();
         root.emit(&Cloning(root.context().clone(), 1));
         assert_eq!(log.take(), "1 3 2");
+    });
+}
+
+/// Panics where its subject is asked for, if it is bad.
+#[derive(Clone, Event)]
+#[event(name = "ordered/touchy", mode = Emit, ordered, subject = self.key())]
+struct Touchy {
+    number: u32,
+    is_bad: bool,
+}
+
+impl Touchy {
+    fn good(number: u32) -> Self {
+        Self { number, is_bad: false }
+    }
+    fn bad(number: u32) -> Self {
+        Self { number, is_bad: true }
+    }
+    fn key(&self) -> &Option<ScopeKey> {
+        assert!(!self.is_bad, "no key");
+        &None
+    }
+}
+
+#[test]
+fn a_payload_that_panics_does_not_silence_its_event() {
+    run(async |root| {
+        let log = Log::default();
+        let noted = log.clone();
+        root.on(move |e: &Touchy| noted.note(e.number.to_string())).unwrap();
+        root.emit(&Touchy::good(1));
+        let emitted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| root.emit(&Touchy::bad(2))));
+        emitted.expect_err("the panic of the emitter's own code is the emitter's");
+        root.emit(&Touchy::good(3));
+        assert_eq!(log.take(), "1 3");
+    });
+}
+
+#[test]
+fn a_payload_that_panics_while_it_waits_does_not_keep_the_others_waiting() {
+    run(async |root| {
+        let log = Log::default();
+        let (ctx, noted) = (root.context().clone(), log.clone());
+        root.on(move |e: &Touchy| {
+            noted.note(e.number.to_string());
+            if e.number == 1 {
+                ctx.emit(&Touchy::bad(2));
+                ctx.emit(&Touchy::good(3));
+            }
+        })
+        .unwrap();
+        root.emit(&Touchy::good(1));
+        root.emit(&Touchy::good(4));
+        assert_eq!(log.take(), "1 3 4");
+    });
+}
+
+#[test]
+fn a_copy_whose_drop_panics_hurts_nobody() {
+    struct Fragile(u32);
+    #[derive(Event)]
+    #[event(name = "ordered/fragile", mode = Emit, ordered)]
+    struct Shown(Arc<Log>, Context, #[expect(dead_code, reason = "it is there to be dropped")] Option<Fragile>, u32);
+    impl Clone for Shown {
+        fn clone(&self) -> Self {
+            Self(self.0.clone(), self.1.clone(), Some(Fragile(self.3)), self.3)
+        }
+    }
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            panic!("the copy of {} breaks", self.0);
+        }
+    }
+    run(async |root| {
+        let log = Arc::new(Log::default());
+        root.on(|e: &Shown| {
+            e.0.note(e.3.to_string());
+            if e.3 == 1 {
+                e.1.emit(&Shown(e.0.clone(), e.1.clone(), None, 2));
+                e.1.emit(&Shown(e.0.clone(), e.1.clone(), None, 3));
+            }
+        })
+        .unwrap();
+        root.emit(&Shown(log.clone(), root.context().clone(), None, 1));
+        root.emit(&Shown(log.clone(), root.context().clone(), None, 4));
+        assert_eq!(log.take(), "1 2 3 4");
     });
 }
 
