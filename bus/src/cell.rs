@@ -232,8 +232,12 @@ impl Cell {
         self.event().kind.name
     }
 
-    /// Adds a listener of the event that the cell is of.
-    pub(crate) fn add<E: Event>(&self, rows: &Rows, hook: Stored<E>) {
+    /// Adds a listener.
+    ///
+    /// # Safety
+    ///
+    /// The cell was made for `E`.
+    pub(crate) unsafe fn add<E: Event>(&self, rows: &Rows, hook: Stored<E>) {
         debug_assert_eq!(self.name(), E::NAME, "a cell has listeners of one event");
         let hook = Raw::new::<E>(hook);
         match self {
@@ -563,13 +567,19 @@ impl<'a, E: Event> Source<'a, E> {
         f: impl FnOnce(&[Entry<E>], Option<usize>) -> R,
     ) -> Option<R> {
         self.walk_snapshot(rows, slot, |snapshot, suspect| {
-            // SAFETY: the cell was made for `E`, as `new` asks, and so is its snapshot.
-            f(unsafe { Entry::all(&snapshot.places) }, suspect)
+            // SAFETY: the frame of the walk protects it. The cell was made for `E`, as `new` asks, and so is its snapshot.
+            f(unsafe { Entry::all(&(*snapshot).places) }, suspect)
         })
     }
 
+    /// The snapshot is as `Arc::into_raw` made it, and protected until `f` returns.
     #[inline]
-    fn walk_snapshot<R>(self, rows: &Arc<Rows>, slot: u32, f: impl FnOnce(&Snapshot, Option<usize>) -> R) -> Option<R> {
+    fn walk_snapshot<R>(
+        self,
+        rows: &Arc<Rows>,
+        slot: u32,
+        f: impl FnOnce(*const Snapshot, Option<usize>) -> R,
+    ) -> Option<R> {
         let current = match self.cell {
             SourceCell::Event(cell) => &cell.current.0,
             SourceCell::Scope(cell) => &cell.current.0,
@@ -596,9 +606,9 @@ impl<'a, E: Event> Source<'a, E> {
             }
             at = seen;
         }
-        // SAFETY: the frame named the snapshot before it was seen to be current, so whoever retires it later finds the
-        // frame and keeps it; `frame` is left after the last use, also on unwinding.
-        let result = f(unsafe { &*at }, row.is_suspect(slot, frame.depth).then_some(frame.depth));
+        // The frame named the snapshot before it was seen to be current, so whoever retires it later finds the frame and
+        // keeps it; `frame` is left after the last use, also on unwinding.
+        let result = f(at, row.is_suspect(slot, frame.depth).then_some(frame.depth));
         drop(frame);
         Some(result)
     }
@@ -606,8 +616,7 @@ impl<'a, E: Event> Source<'a, E> {
     /// A counted reference to the current listeners, for dispatches that wait.
     #[inline]
     pub(crate) fn hold(self, rows: &'a Arc<Rows>, slot: u32) -> Option<(Held<'a, E>, Option<usize>)> {
-        self.walk_snapshot(rows, slot, |snapshot, suspect| {
-            let raw = ptr::from_ref(snapshot);
+        self.walk_snapshot(rows, slot, |raw, suspect| {
             // SAFETY: made by `Arc::into_raw`, and protected by the frame of the walk, so its count is at least one.
             unsafe { Arc::increment_strong_count(raw) };
             // SAFETY: this is the count just added.

@@ -311,7 +311,8 @@ impl Context {
         // Owned before it is heard: a disposal that begins now finds it.
         activation.adopt(erased.clone(), what)?;
         bus.count_watcher(E::NAME, true);
-        cell.add::<E>(&bus.rows, hook);
+        // SAFETY: `cell_for` made it for `E`, or for the same event in another library: see `Bus::source`.
+        unsafe { cell.add::<E>(&bus.rows, hook) };
         // It may have been disposed between the two steps; then it leaves the list it just came to.
         if erased.head().is_dead() {
             bus.forget(erased.head());

@@ -31,8 +31,12 @@ impl Raw {
     }
 
     pub(super) fn new<E: Event>(hook: Arc<Object<E>>) -> Self {
+        const {
+            assert!(size_of::<*const Object<E>>() == size_of::<Self>());
+            assert!(align_of::<*const Object<E>>() == align_of::<Self>());
+        }
         let mut raw = Self::HOLE;
-        // SAFETY: `pointer` asserts that it fits.
+        // SAFETY: it fits, as asserted above.
         unsafe { ptr::from_mut(&mut raw.0).cast::<*const Object<E>>().write(Arc::into_raw(hook)) };
         raw
     }
@@ -42,10 +46,6 @@ impl Raw {
     /// It is no hole, and made by [`new`](Self::new) for the same event.
     #[inline(always)]
     unsafe fn pointer<E: Event>(&self) -> *const Object<E> {
-        const {
-            assert!(size_of::<*const Object<E>>() == size_of::<Self>());
-            assert!(align_of::<*const Object<E>>() == align_of::<Self>());
-        }
         // SAFETY: `new` wrote such a pointer here, which is two words, both of them pointers. Read in place: a copy of both
         // at once would have to wait for itself.
         unsafe { *ptr::from_ref(&self.0).cast::<*const Object<E>>() }
