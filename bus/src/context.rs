@@ -223,7 +223,7 @@ impl Context {
     where
         L: ListenerOf<E, M>,
         E: Event,
-        L: IntoListener<E, M>,
+        L: IntoListener<E, M>, // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
     {
         self.register::<E>(HookOptions::default(), |head| listener.store(head))
     }
@@ -258,7 +258,7 @@ impl Context {
     where
         F: MethodOf<S, E, M>,
         E: Event,
-        F: IntoMethod<S, E, M>,
+        F: IntoMethod<S, E, M>, // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
     {
         self.register::<E>(HookOptions::default(), |head| method.store(state.clone(), head))
     }
@@ -365,7 +365,7 @@ impl On<'_> {
     where
         L: ListenerOf<E, M>,
         E: Event,
-        L: IntoListener<E, M>,
+        L: IntoListener<E, M>, // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
     {
         self.context.register::<E>(self.options, |head| listener.store(head))
     }
@@ -375,7 +375,7 @@ impl On<'_> {
     where
         F: MethodOf<S, E, M>,
         E: Event,
-        F: IntoMethod<S, E, M>,
+        F: IntoMethod<S, E, M>, // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
     {
         self.context.register::<E>(self.options, |head| method.store(state.clone(), head))
     }

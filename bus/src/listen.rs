@@ -145,7 +145,7 @@ impl<'a, 'c, 'w, E: Event> Starter<'a, 'c, 'w, E> {
     #[inline]
     pub fn run<Fut, K>(self, make: impl FnOnce() -> Fut) -> Begun<'a, E>
     where
-        Fut: Future + Send + 'a,
+        Fut: Future + Send + 'a, // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
         E::Mode: Answers<E, Fut::Output, K>,
     {
         Begun(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(self.free, make, self.cx))

@@ -51,7 +51,7 @@ pub trait Plugin: 'static {
     /// Name, for errors, logs and listings.
     const NAME: &'static str;
     /// What each instance is configured with; `()` for nothing.
-    type Config: Clone + Send + Sync + 'static;
+    type Config: Clone + Send + Sync + 'static; // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
     /// The services it needs: a struct with `#[derive(Inject)]`, one service, a tuple, or `()`.
     type Needs: Inject;
 
@@ -74,7 +74,7 @@ pub trait Plugin: 'static {
     /// Called again with fresh `needs` when a service it needs was replaced, after a restart, and after an update. It is
     /// never cancelled: a start that waits for something should bound the wait, as with [`Context::within`].
     fn start(ctx: &Context, config: Self::Config, needs: Self::Needs)
-    -> impl Future<Output = Result<(), Fault>> + Send;
+    -> impl Future<Output = Result<(), Fault>> + Send; // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 }
 
 /// One instance without its types.

@@ -193,7 +193,7 @@ impl Context {
     /// [`BusError::Inactive`] when the plugin is going down.
     pub fn spawn<F>(&self, future: F) -> Result<Task<F::Output>, BusError>
     where
-        F: Future + Send + 'static,
+        F: Future + Send + 'static, // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
         F::Output: Send + 'static,
     {
         self.spawn_as("ctx.spawn()", future)
@@ -201,7 +201,7 @@ impl Context {
 
     pub(crate) fn spawn_as<F>(&self, label: &'static str, future: F) -> Result<Task<F::Output>, BusError>
     where
-        F: Future + Send + 'static,
+        F: Future + Send + 'static, // crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
         F::Output: Send + 'static,
     {
         let state = Arc::new_cyclic(|me| TaskState {

@@ -212,10 +212,13 @@ fn lines_of(error: &Diagnostic) -> Vec<RangeInclusive<usize>> {
     lines
 }
 
-/// The message, labels and notes of an error, a line each.
+/// The message, labels and notes of an error, and the lines of ours that it shows, a line each.
 fn add_texts(diagnostic: &Diagnostic, texts: &mut String) {
     let labels = diagnostic.spans.iter().filter_map(|span| span.label.as_ref());
-    for text in std::iter::once(&diagnostic.message).chain(labels) {
+    // What the compiler says of `Send` takes no notes of ours, but it shows the bound, and what stands behind it.
+    let ours = diagnostic.spans.iter().filter(|span| !span.file_name.contains("tests/ui/"));
+    let bounds = ours.flat_map(|span| span.text.iter().map(|line| &line.text));
+    for text in std::iter::once(&diagnostic.message).chain(labels).chain(bounds) {
         texts.push_str(text);
         texts.push('\n');
     }

@@ -20,7 +20,7 @@ async fn pause() {}
 fn closure(ctx: &Context) {
     let rc = Rc::new(1);
     let _ = ctx.on(move |_: &Emitted| drop(rc.clone()));
-    //~ `Rc<i32>` cannot be sent between threads safely
+    //~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 }
 
 fn async_closure(ctx: &Context) {
@@ -30,7 +30,7 @@ fn async_closure(ctx: &Context) {
         drop(held);
         Some(1)
     });
-    //~ has type `Rc<u8>` which is not `Send`
+    //~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 }
 
 fn with_macro(ctx: &Context) {
@@ -41,7 +41,7 @@ fn with_macro(ctx: &Context) {
         drop(held);
         Some(n)
     }));
-    //~ has type `Rc<u16>` which is not `Send`
+    //~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 }
 
 struct Plugin;
@@ -63,8 +63,8 @@ impl Plugin {
 
 fn methods(ctx: &Context) {
     let plugin = Arc::new(Plugin);
-    let _ = ctx.on_with(&plugin, Plugin::serial); //~ has type `Rc<u32>` which is not `Send`
-    let _ = ctx.on_with(&plugin, Plugin::layer); //~ has type `Rc<u64>` which is not `Send`
+    let _ = ctx.on_with(&plugin, Plugin::serial); //~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
+    let _ = ctx.on_with(&plugin, Plugin::layer); //~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 }
 
 struct State(Cell<u32>);
@@ -77,7 +77,7 @@ impl State {
 
 fn state(ctx: &Context) {
     let _ = ctx.on_with(&Arc::new(State(Cell::new(0))), State::count);
-    //~ `Cell<u32>` cannot be shared between threads safely
+    //~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 }
 
 fn main() {}

@@ -16,7 +16,7 @@ impl Plugin for Stuck {
         Ok(())
     }
 }
-//~ has type `Rc<u8>` which is not `Send`
+//~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 
 struct BadConfig;
 
@@ -28,6 +28,6 @@ impl Plugin for BadConfig {
         Ok(())
     }
 }
-//~ `Rc<u16>` cannot be sent between threads safely
+//~ crosses threads: `Arc` for `Rc`, `Mutex` for `Cell`; drop the rest before `.await`
 
 fn main() {}
