@@ -9,9 +9,14 @@ mod entry;
 mod header;
 mod logs;
 
+#[cfg(feature = "around")]
+pub(crate) use entry::Around;
+#[cfg(feature = "around")]
+pub use entry::Runtime;
+#[cfg(feature = "around")]
 #[doc(hidden)]
 pub use entry::RuntimeRegistration;
-pub use entry::{Attach, AttachError, Entry, LibraryContents, Runtime};
+pub use entry::{Attach, AttachError, Entry, LibraryContents};
 pub use header::{ENTRY_MAGIC, FINGERPRINT, MAGIC_LENGTH, SHARED_MAGIC, SharedCrate, fields, shared_crates};
 #[doc(hidden)]
 pub use header::{SharedRegistration, record, record_length};
@@ -81,6 +86,7 @@ macro_rules! plugin {
 }
 
 /// Registers the [`Runtime`] of a library. At most one is used.
+#[cfg(feature = "around")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __register_runtime {
@@ -88,6 +94,7 @@ macro_rules! __register_runtime {
         $crate::__private::inventory::submit! { $crate::library::RuntimeRegistration(&$runtime) }
     };
 }
+#[cfg(feature = "around")]
 #[doc(hidden)]
 pub use __register_runtime as register_runtime;
 

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::logs;
-use crate::around::{self, Around};
+#[cfg(feature = "around")]
+use crate::around;
 use crate::descriptor::{PluginDescriptor, plugin_catalogue};
 use crate::event::{EventDescriptor, EventRegistration, event_catalogue};
+#[cfg(feature = "around")]
 use crate::fault::Fault;
 use crate::intern::{self, Numbers};
 use crate::service::{ServiceDescriptor, service_catalogue};
@@ -118,7 +120,12 @@ impl AttachError {
     }
 }
 
-/// A runtime that a library brings for its own code.
+/// Runs a function inside of something.
+#[cfg(feature = "around")]
+pub(crate) type Around = fn(&mut dyn FnMut());
+
+/// A runtime that a library brings for its own code. Needs the feature `around`.
+#[cfg(feature = "around")]
 #[derive(Debug, Clone, Copy)]
 pub struct Runtime {
     /// Starts it.
@@ -130,10 +137,13 @@ pub struct Runtime {
 }
 
 /// One link-time registration of a runtime.
+#[cfg(feature = "around")]
 #[derive(Debug)]
 pub struct RuntimeRegistration(pub &'static Runtime);
+#[cfg(feature = "around")]
 inventory::collect!(RuntimeRegistration);
 
+#[cfg(feature = "around")]
 fn runtime() -> Option<&'static Runtime> {
     inventory::iter::<RuntimeRegistration>.into_iter().next().map(|it| it.0)
 }
@@ -153,6 +163,7 @@ fn attach(to: &Attach) -> Result<(), AttachError> {
         return Err(AttachError::Ambiguous { event: one.descriptor().name });
     }
     logs::forward_to(to.logs.clone());
+    #[cfg(feature = "around")]
     if let Some(runtime) = runtime() {
         (runtime.start)().map_err(|fault| AttachError::Runtime { text: fault.to_string() })?;
         let around: &'static Around = &runtime.around;
@@ -170,6 +181,7 @@ fn contents(krate: &'static str) -> LibraryContents {
 }
 
 fn detach() {
+    #[cfg(feature = "around")]
     if let Some(runtime) = runtime() {
         (runtime.end)();
     }
