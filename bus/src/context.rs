@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::bus::{Bus, Grace};
 use crate::dispatch::{self, Emitter, is_internal};
-use crate::effect::{EffectResult, Listener};
+use crate::effect::{Door, EffectResult, Listener};
 use crate::event::{Dispatches, Event, Mode, ScopeRule, verb};
 use crate::fault::{BusError, ListenerError, ListenerErrors};
 use crate::fiber::{Activation, Fiber, FiberInner, NewFiber, NewPlace};
@@ -309,7 +309,7 @@ impl Context {
         let hook = store(head);
         let erased = E::Mode::erase::<E>(hook.clone());
         // Owned before it is heard: a disposal that begins now finds it.
-        activation.adopt(erased.clone(), what)?;
+        activation.adopt(erased.clone(), Door::Open, what)?;
         bus.count_watcher(E::NAME, true);
         // SAFETY: `cell_for` made it for `E`, or for the same event in another library: see `Bus::source`.
         unsafe { cell.add::<E>(&bus.rows, hook) };

@@ -715,7 +715,7 @@ impl Context {
 
     fn new_effect(&self, label: &str) -> Result<(EffectHandle, Composite), BusError> {
         let state = EffectState::new(label, self.activation());
-        self.activation().adopt(state.clone(), || format!("effect `{label}`"))?;
+        self.activation().adopt(state.clone(), Door::Open, || format!("effect `{label}`"))?;
         let composite = Composite { state: state.clone(), context: self.clone() };
         Ok((EffectHandle { state, bus: self.bus().clone() }, composite))
     }
@@ -736,8 +736,17 @@ impl EffectHandle {
 pub(crate) struct EffectList {
     list: Vec<Option<Arc<dyn Owned>>>,
     holes: u32,
-    /// The run is over: nothing is added any more.
-    pub(crate) closed: bool,
+    pub(crate) door: Door,
+}
+
+/// What a run still takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Door {
+    #[default]
+    Open,
+    /// Another version stands in its place: calls in flight have their tasks, and nothing else comes.
+    Tasks,
+    Shut,
 }
 
 impl EffectList {

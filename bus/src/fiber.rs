@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::bus::{Bus, PanicCount, lock};
 use crate::context::{Context, View};
-use crate::effect::{EffectInfo, EffectList, Leaf, NOWHERE, Owned, Undoing};
+use crate::effect::{Door, EffectInfo, EffectList, Leaf, NOWHERE, Owned, Undoing};
 use crate::fault::{BusError, DisposeError, DisposeProblem};
 use crate::frames::Gate;
 use crate::inject::{NeedList, Resolved};
@@ -120,10 +120,15 @@ impl Activation {
         self.mounts.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes ownership of an effect, unless the run is over.
-    pub(crate) fn adopt(&self, owned: Arc<dyn Owned>, what: impl FnOnce() -> String) -> Result<(), BusError> {
+    /// Takes ownership of an effect, where the door is at most as far closed as `through`.
+    pub(crate) fn adopt(
+        &self,
+        owned: Arc<dyn Owned>,
+        through: Door,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), BusError> {
         let mut effects = lock(&self.effects);
-        if effects.closed {
+        if effects.door > through {
             drop(effects);
             return Err(self.inactive(what()));
         }
@@ -132,7 +137,7 @@ impl Activation {
     }
 
     pub(crate) fn check_open(&self, what: impl FnOnce() -> String) -> Result<(), BusError> {
-        if lock(&self.effects).closed { Err(self.inactive(what())) } else { Ok(()) }
+        if self.is_open() { Ok(()) } else { Err(self.inactive(what())) }
     }
 
     fn inactive(&self, what: String) -> BusError {
@@ -159,10 +164,17 @@ impl Activation {
         lock(&self.effects).release(place)
     }
 
-    /// Refuses registrations from now on.
-    pub(crate) fn close(&self) {
-        lock(&self.effects).closed = true;
-        self.ended.set();
+    /// Refuses what does not come through a door this far closed, from now on.
+    pub(crate) fn close(&self, door: Door) {
+        lock(&self.effects).door = door;
+        if door == Door::Shut {
+            self.ended.set();
+        }
+    }
+
+    /// Whether it is neither over nor about to be.
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.effects).door == Door::Open
     }
 
     /// Set when the run is over.
@@ -391,7 +403,7 @@ impl FiberInner {
         }
         // Before the owner may dispose it, which takes it off the list.
         bus.enlist(&fiber);
-        let adopted = owner.adopt(fiber.clone(), what);
+        let adopted = owner.adopt(fiber.clone(), Door::Open, what);
         if adopted.is_err() {
             bus.delist(&fiber);
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::bus::{Bus, SelfWait, lock};
 use crate::context::Context;
 use crate::dispatch::{self, Emitter};
-use crate::effect::{Leaf, Undoing};
+use crate::effect::{Door, Leaf, Undoing};
 use crate::fault::{BusError, DisposeError, DisposeProblem, Fault};
 use crate::fiber::{Activation, Epoch, Fiber, FiberInner, FiberState, Late};
 use crate::frames::{Gate, TASK};
@@ -316,7 +316,8 @@ impl FiberInner {
     }
 
     async fn unload(self: &Arc<Self>, activation: Arc<Activation>) {
-        activation.close();
+        // Calls in flight on a version that was switched out go on as if it had not been: they may sleep, and start tasks.
+        activation.close(if self.is_replaced() { Door::Tasks } else { Door::Shut });
         if self.parent.is_some() {
             self.set_state(FiberState::Unloading);
         }
@@ -347,6 +348,7 @@ impl FiberInner {
         self.close_listeners(&activation);
         activation.gate.close();
         quiet_in(&undoing, &activation.gate, patience, None).await;
+        activation.close(Door::Shut);
 
         let mut tasks = Vec::new();
         activation.visit(|leaf| {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::bus::lock;
 use crate::context::{Context, View};
 use crate::dispatch;
-use crate::effect::Leaf;
+use crate::effect::{Door, Leaf};
 use crate::fault::BusError;
 use crate::fiber::{FiberInner, FiberState};
 use crate::inject::{NeedList, Resolved};
@@ -122,7 +122,7 @@ impl Registry {
                 .filter(|it| Arc::ptr_eq(&it.owner, context.activation()) && !it.gate().is_closed() && !hidden);
             let id = again.as_ref().map_or(id, |it| it.id);
             let (provided, replaced) = ProvidedInner::new(context, value, check, again.as_deref(), id);
-            let adopted = context.activation().adopt(provided.clone(), || format!("service `{}`", T::NAME));
+            let adopted = context.activation().adopt(provided.clone(), Door::Open, || format!("service `{}`", T::NAME));
             let revived = adopted.is_ok() && again.is_some();
             if adopted.is_ok() {
                 if let Some(before) = again {

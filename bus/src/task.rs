@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 
 use crate::bus::{Bus, lock};
 use crate::context::Context;
-use crate::effect::{Leaf, NOWHERE, Owned, Undoing};
+use crate::effect::{Door, Leaf, NOWHERE, Owned, Undoing};
 use crate::fault::{BusError, Cause, DisposeProblem, ListenerError};
 use crate::fiber::Activation;
 use crate::frames::TASK;
@@ -213,7 +213,7 @@ impl Context {
             waker: Mutex::default(),
             done: Latch::default(),
         });
-        self.activation().adopt(state.clone(), || format!("`{label}`"))?;
+        self.activation().adopt(state.clone(), Door::Tasks, || format!("`{label}`"))?;
         let result = Arc::new(Mutex::new(None));
         let bus = self.bus().clone();
         let tracked = Tracked { future: Some(future), state: state.clone(), bus, result: result.clone() };

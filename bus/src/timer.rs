@@ -98,8 +98,10 @@ impl Context {
     /// [`BusError::Inactive`] when the plugin is going down.
     pub fn interval(&self, period: Duration, mut callback: impl FnMut() + Send + 'static) -> Result<Timer, BusError> {
         let mut ticks = self.ticks(period);
+        let activation = self.activation().clone();
         let task = self.spawn_as("ctx.interval()", async move {
-            while ticks.tick().await.is_ok() {
+            // Not while calls in flight end on a version that was replaced: the new one has its own interval.
+            while ticks.tick().await.is_ok() && activation.is_open() {
                 callback();
             }
         })?;

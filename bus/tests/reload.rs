@@ -231,6 +231,58 @@ fn calls_in_flight_end_on_the_old_version() {
     });
 }
 
+/// A plugin whose calls wait, then sleep, then await a task of theirs; and that counts the ticks of an interval.
+struct Patient;
+
+#[derive(Clone)]
+struct PatientConfig {
+    version: u32,
+    gates: Gates,
+    ticks: Arc<AtomicU32>,
+}
+
+impl Plugin for Patient {
+    const NAME: &'static str = "patient";
+    type Config = PatientConfig;
+    type Needs = ();
+    async fn start(ctx: &Context, config: PatientConfig, (): ()) -> Result<(), Fault> {
+        let PatientConfig { version, gates, ticks } = config;
+        ctx.interval(Duration::from_secs(1), move || {
+            ticks.fetch_add(1, Ordering::Relaxed);
+        })?;
+        let own = ctx.clone();
+        ctx.on(listener!(async move |_: &Slow| -> Result<Option<u32>, Fault> {
+            gates.wait().await;
+            own.sleep(Duration::from_millis(1)).await?;
+            let sleeper = own.clone();
+            let asleep = own.spawn(async move { sleeper.sleep(Duration::from_millis(1)).await })?;
+            asleep.join().await??;
+            Ok(Some(version))
+        }))?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_call_in_flight_sleeps_and_starts_tasks_on_the_old_version_whose_interval_has_stopped() {
+    linn_bus_test::run(async |root| {
+        let config = |version| PatientConfig { version, gates: Gates::default(), ticks: Arc::new(AtomicU32::new(0)) };
+        let (first, second) = (config(1), config(2));
+        let old = root.mount::<Patient>(first.clone()).unwrap();
+        old.settled().await.unwrap();
+        let mut in_flight = pin!(root.serial(&Slow));
+        assert!(poll!(in_flight.as_mut()).is_pending());
+        let switched = root.prepare_for::<Patient>(&old, second.clone()).unwrap().switch().await.unwrap();
+        root.sleep(Duration::from_secs(3)).await.unwrap();
+        assert_eq!(first.ticks.load(Ordering::Relaxed), 0, "the interval of the old version");
+        assert!(second.ticks.load(Ordering::Relaxed) >= 2, "the interval of the new one");
+        assert_eq!(old.state(), FiberState::Unloading);
+        first.gates.open();
+        assert_eq!(in_flight.await.unwrap(), Some(1));
+        switched.old_gone().await.unwrap();
+    });
+}
+
 #[test]
 fn calls_that_outlast_the_grace_of_a_reload_are_dropped() {
     linn_bus_test::run(async |root| {
