@@ -1,6 +1,6 @@
 //! What changed in a text, for people.
 
-use similar::TextDiff;
+use diffy::create_patch;
 
 /// How many lines a diff has at most.
 const MAX_LINES: usize = 4_000;
@@ -19,8 +19,10 @@ pub(crate) fn unified(path: &str, old: &str, new: &str) -> Option<String> {
     if n_old.saturating_sub(n_same).saturating_mul(n_new.saturating_sub(n_same)) > MAX_PRODUCT {
         return Some(format!("{header}… large change ({n_old} → {n_new} lines); diff omitted for size …\n"));
     }
-    let changes = TextDiff::from_lines(old, new);
-    let diff = header + &changes.unified_diff().context_radius(3).to_string();
+    let patch = create_patch(old, new).to_string();
+    // Its header is not ours: it has no path.
+    let hunks = patch.splitn(3, '\n').nth(2).unwrap_or_default();
+    let diff = header + hunks;
     let mut lines = diff.split_inclusive('\n');
     let first: String = lines.by_ref().take(MAX_LINES - 1).collect();
     let n_left = lines.count();
