@@ -9,6 +9,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
 /// The crates of the pack, in their folders here and there.
 const CRATES: &[&str] =
     &["bus", "bus/fingerprint", "bus/macros", "bus/test", "loader/sdk", "services", "services/test"];
@@ -39,12 +42,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         collect(&folder.join("src"), &format!("{krate}/src"), &mut texts)?;
         watch(&folder.join("src"))?;
     }
-    let mut list = String::from("&[\n");
-    for (path, text) in &texts {
-        list += &format!("({path:?}, {text:?}),\n");
-    }
-    list += "]\n";
-    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("files.rs"), list)?;
+    let files: Vec<_> = texts.into_iter().collect();
+    let pack = fs::File::create(PathBuf::from(env::var("OUT_DIR")?).join("pack"))?;
+    let mut pack = ZlibEncoder::new(pack, Compression::best());
+    pack.write_all(&serde_json::to_vec(&files)?)?;
+    pack.finish()?;
     Ok(())
 }
 

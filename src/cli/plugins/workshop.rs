@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use linn::loader::{Built, Workshop};
+use linn::sources::{SDK, Sources};
 
 use crate::cli::sessions;
 use crate::cli::terminal::Terminal;
@@ -31,5 +32,6 @@ pub(crate) fn build(folder: &Path, terminal: &Terminal) -> anyhow::Result<Built>
 }
 
 fn open() -> anyhow::Result<Workshop> {
-    Ok(Workshop::open(&sessions::cache()?, linn::sources::FILES, linn::sources::SDK)?)
+    let sources = Sources::unpack();
+    Ok(Workshop::open(&sessions::cache()?, &sources.files(), SDK)?)
 }
