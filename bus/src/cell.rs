@@ -22,8 +22,8 @@ mod slots;
 mod stored;
 
 pub(crate) use slots::{CellSlot, SlotTable};
-pub(crate) use stored::{Entry, Kind};
-use stored::{Place, Raw};
+use stored::Raw;
+pub(crate) use stored::{Entry, Kind, Place};
 
 /// The listeners of one event that one dispatch runs, in order.
 pub(crate) struct Snapshot {

@@ -46,10 +46,10 @@ impl<'a> Emitter<'a> {
 
     /// Refuses the innermost of too many nested dispatches; looked at only where frames are that deep.
     #[cold]
-    fn check_nesting<E: Event>(self, slot: u32, depth: usize) -> Result<(), ListenerError> {
+    fn check_nesting(self, event: &'static str, slot: u32, depth: usize) -> Result<(), ListenerError> {
         if !self.bus.rows.row().nests_too_deep(slot, depth) {
             return Ok(());
         }
-        Err(ListenerError::new(self.plugin.clone(), E::NAME, Cause::TooDeep))
+        Err(ListenerError::new(self.plugin.clone(), event, Cause::TooDeep))
     }
 }

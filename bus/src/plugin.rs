@@ -275,14 +275,19 @@ impl<P: Plugin> Mounted<P> {
 /// Replaces the config of a fiber that is an instance of `P`.
 pub(crate) async fn update<P: Plugin>(fiber: &Fiber, config: P::Config, save: bool) -> Result<Updated, BusError> {
     let inner = fiber.inner();
-    let is_gone = || fiber.id().is_none();
-    let gone = || BusError::Disposed { plugin: inner.identity.name.clone() };
-    if is_gone() {
-        return Err(gone());
+    if fiber.id().is_none() {
+        return Err(BusError::Disposed { plugin: inner.identity.name.clone() });
     }
     let invalid = |issues| BusError::ConfigInvalid { plugin: inner.identity.name.clone(), issues };
     contain_now(|| P::validate(&config)).flatten().map_err(invalid)?;
-    let config: Arc<dyn Any + Send + Sync> = Arc::new(Contained::new(config));
+    update_to(fiber, Arc::new(Contained::new(config)), save).await
+}
+
+/// [`update`] with a config that is valid, for all plugins alike.
+async fn update_to(fiber: &Fiber, config: Arc<dyn Any + Send + Sync>, save: bool) -> Result<Updated, BusError> {
+    let inner = fiber.inner();
+    let is_gone = || fiber.id().is_none();
+    let gone = || BusError::Disposed { plugin: inner.identity.name.clone() };
     let update = InternalUpdate { fiber: fiber.clone(), save, key: inner.update_key().clone(), config: config.clone() };
     let stored = dispatch::waterfall(inner.emitter(), &update, async || -> Result<bool, Fault> {
         let stored = inner.instance.as_ref().is_some_and(|it| it.set_config(&*config));

@@ -122,14 +122,14 @@ unsafe fn erase<E: Event>(raw: Raw) -> Arc<dyn HookControl> {
 }
 
 /// One listener in a snapshot, which has a count of it. The head is reached without a call.
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) raw: Raw,
     pub(super) head: *const HookHead,
 }
 
 impl Place {
     #[inline(always)]
-    pub(super) fn head(&self) -> &HookHead {
+    pub(crate) fn head(&self) -> &HookHead {
         // SAFETY: points into the listener that the snapshot has a count of.
         unsafe { &*self.head }
     }
@@ -152,6 +152,12 @@ impl<E: Event> Entry<E> {
     pub(super) unsafe fn all(places: &[Place]) -> &[Self] {
         // SAFETY: an entry is a place, whatever its event.
         unsafe { &*(ptr::from_ref(places) as *const [Self]) }
+    }
+
+    /// The same without the type.
+    pub(crate) fn places(entries: &[Self]) -> &[Place] {
+        // SAFETY: an entry is a place.
+        unsafe { &*(ptr::from_ref(entries) as *const [Place]) }
     }
 
     #[inline(always)]

@@ -131,15 +131,38 @@ pub(crate) const fn is_internal<E: Event>() -> bool {
     true
 }
 
-impl Emitter<'_> {
-    #[cold]
-    pub(super) fn observe<E: Event>(self, event: &E) -> Result<(), ListenerError> {
-        let dispatch = InternalDispatch {
-            event: E::descriptor(),
-            scope: <E::Scope as ScopeRule<E>>::key(event).cloned(),
-            plugin: self.plugin.clone(),
-            payload: Lent(ptr::from_ref(event).cast()),
+/// An event that is dispatched, without its type.
+pub(super) struct Untyped<'a> {
+    pub(super) descriptor: &'static EventDescriptor,
+    pub(super) scope: Option<&'a ScopeKey>,
+    pub(super) slot: u32,
+    pub(super) payload: *const (),
+}
+
+// SAFETY: a reference to a payload, and payloads are `Sync` like every event.
+unsafe impl Send for Untyped<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Untyped<'_> {}
+
+impl<'a> Untyped<'a> {
+    pub(super) fn of<E: Event>(event: &'a E) -> Self {
+        Self {
+            descriptor: E::descriptor(),
+            scope: <E::Scope as ScopeRule<E>>::key(event),
             slot: E::__slot().number(),
+            payload: ptr::from_ref(event).cast(),
+        }
+    }
+}
+
+impl Emitter<'_> {
+    pub(super) fn observe(self, event: &Untyped<'_>) -> Result<(), ListenerError> {
+        let dispatch = InternalDispatch {
+            event: event.descriptor,
+            scope: event.scope.cloned(),
+            plugin: self.plugin.clone(),
+            payload: Lent(event.payload),
+            slot: event.slot,
         };
         super::try_emit(self, &dispatch).map_err(|errors| {
             let first = errors.iter().next().expect("an aggregate is never empty");
@@ -147,7 +170,7 @@ impl Emitter<'_> {
                 Cause::Failed(fault) => fault.clone(),
                 _ => Fault::msg(format_args!("{first:#}")),
             };
-            ListenerError::new(first.plugin().into(), E::NAME, Cause::Refused(fault))
+            ListenerError::new(first.plugin().into(), event.descriptor.name, Cause::Refused(fault))
         })
     }
 }

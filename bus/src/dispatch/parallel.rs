@@ -28,7 +28,7 @@ where
     let Some((source, slot)) = emitter.source(event) else { return Ok(()) };
     let Some((snapshot, suspect)) = source.hold(&emitter.bus.rows, slot) else { return Ok(()) };
     if let Some(depth) = suspect {
-        emitter.check_nesting::<E>(slot, depth)?;
+        emitter.check_nesting(E::NAME, slot, depth)?;
     }
     let mut errors: Errors = Vec::new();
     let mut together = None;
@@ -37,9 +37,10 @@ where
         Some(together) => together.poll(cx, &mut errors),
     })
     .await;
-    if errors.is_empty() {
-        return Ok(());
-    }
+    check(errors)
+}
+
+fn check(mut errors: Errors) -> Result<(), ListenerErrors> {
     errors.sort_by_key(|(place, _)| *place);
     ListenerErrors::check(errors.into_iter().map(|(_, error)| error).collect())
 }

@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use super::call::{Answer, Progress, Running, start_alone};
+use super::observe::Untyped;
 use super::sync::CallObject;
 use super::waterfall::{Chain, Next};
 use super::{Emitter, emit};
 use crate::bus::{Bus, lock};
-use crate::cell::{Entry, Held};
+use crate::cell::{Entry, Held, Place};
 use crate::decision::{
     Change, Decision, DecisionOutcome, DecisionStep, InternalDecision, Lent, Same, SkipReason, StepResult,
 };
-use crate::event::{Dispatches, Event, Mode, ModeName, ScopeRule, Verb, verb};
+use crate::event::{Dispatches, Event, Mode, ModeName, Verb, verb};
 use crate::fault::{ListenerError, ListenerErrors};
 use crate::frames::INNER;
 use crate::hook::{Claim, HookHead};
@@ -26,6 +27,10 @@ impl Emitter<'_> {
     /// Lets observers look first; whether the dispatch is to be recorded then.
     #[cold]
     pub(super) fn watch<E: Event>(self, event: &E) -> Result<bool, ListenerError> {
+        self.watch_untyped(&Untyped::of(event))
+    }
+
+    fn watch_untyped(self, event: &Untyped<'_>) -> Result<bool, ListenerError> {
         let is_recorded = self.bus.is_recorded();
         if !self.bus.is_observed() {
             return Ok(is_recorded);
@@ -37,45 +42,52 @@ impl Emitter<'_> {
         })
     }
 
-    fn tell<E: Event>(self, event: &E, steps: Vec<DecisionStep>, outcome: DecisionOutcome) {
+    fn tell(self, event: &Untyped<'_>, steps: Vec<DecisionStep>, outcome: DecisionOutcome) {
         let decision = Arc::new(Decision {
-            event: E::descriptor(),
+            event: event.descriptor,
             plugin: self.plugin.clone(),
-            scope: <E::Scope as ScopeRule<E>>::key(event).cloned(),
+            scope: event.scope.cloned(),
             steps,
             outcome,
         });
-        let payload = Lent(std::ptr::from_ref(event).cast());
-        emit(self, &InternalDecision { decision, payload, slot: E::__slot().number() });
+        emit(self, &InternalDecision { decision, payload: Lent(event.payload), slot: event.slot });
+    }
+
+    /// Refuses a dispatch that nests too deep, with a record of it.
+    fn check(self, event: &Untyped<'_>, suspect: Option<usize>) -> Result<(), ListenerError> {
+        let Some(depth) = suspect else { return Ok(()) };
+        self.check_nesting(event.descriptor.name, event.slot, depth)
+            .inspect_err(|error| self.tell(event, Vec::new(), DecisionOutcome::Failed { error: error.clone() }))
     }
 }
 
-/// The notes of one dispatch.
+/// The notes of one dispatch. What does not depend on the type of its event is in [`Notes`], which is one piece of code.
 pub(super) struct Recording<'a, E: Event> {
-    emitter: Emitter<'a>,
-    event: &'a E,
     entries: &'a [Entry<E>],
-    notes: Mutex<Vec<Note<E>>>,
+    notes: Notes<'a>,
+    /// By note, what its layer got of `next` last.
+    given: Mutex<Vec<(usize, Given<E>)>>,
+}
+
+/// What a layer got of `next`, and how to tell another answer from it; not known of all.
+type Given<E> = Option<Same<<E as Event>::Output>>;
+
+struct Notes<'a> {
+    emitter: Emitter<'a>,
+    event: Untyped<'a>,
+    places: &'a [Place],
+    notes: Mutex<Vec<Note>>,
 }
 
 /// The note of one listener that began, or would have.
-struct Note<E: Event> {
+struct Note {
     /// Among the entries; past them all for the default.
     place: usize,
     inside: Option<usize>,
     n_next: u32,
-    /// What `next` gave last.
-    given: Given<E>,
     result: StepResult,
     #[cfg(feature = "json")]
     answer: Option<serde_json::Value>,
-}
-
-/// What a layer got of `next`.
-enum Given<E: Event> {
-    Nothing,
-    /// An answer, and how to tell another one from it.
-    Answer(Option<Same<E::Output>>),
 }
 
 /// How to tell an answer from this one.
@@ -97,10 +109,66 @@ fn shown<E: Event>(answer: &E::Output) -> Option<serde_json::Value> {
 }
 
 impl<'a, E: Event> Recording<'a, E> {
-    fn new(emitter: Emitter<'a>, event: &'a E, entries: &'a [Entry<E>]) -> Self {
-        Self { emitter, event, entries, notes: Mutex::default() }
+    fn new(emitter: Emitter<'a>, event: Untyped<'a>, entries: &'a [Entry<E>]) -> Self {
+        let notes = Notes { emitter, event, places: Entry::places(entries), notes: Mutex::default() };
+        Self { entries, notes, given: Mutex::default() }
     }
 
+    /// A listener has come to something.
+    fn ended(&self, note: usize, answer: &Answer<E>) {
+        let result = match answer {
+            Err(error) => StepResult::Failed(error.clone()),
+            Ok(None) => StepResult::Passed,
+            Ok(Some(answer)) => StepResult::Answered(self.change(note, answer)),
+        };
+        #[cfg(feature = "json")]
+        let shown = match answer {
+            Ok(Some(answer)) => shown::<E>(answer),
+            _ => None,
+        };
+        self.notes.ended(
+            note,
+            result,
+            #[cfg(feature = "json")]
+            shown,
+        );
+    }
+
+    /// What a layer did to the answer it got.
+    fn change(&self, note: usize, answer: &E::Output) -> Change {
+        let given = {
+            let mut given = lock(&self.given);
+            given.iter().position(|(it, _)| *it == note).map(|at| given.swap_remove(at).1)
+        };
+        match given {
+            None => Change::Decided,
+            Some(None) => Change::Unknown,
+            Some(Some(same)) => match pool::guarded(|| same(answer)) {
+                Ok(true) => Change::Kept,
+                Ok(false) => Change::Changed,
+                Err(_) => Change::Unknown,
+            },
+        }
+    }
+
+    /// A layer got this of `next`.
+    fn gave(&self, note: usize, answer: &Answer<E>) {
+        let new = match answer {
+            Ok(Some(answer)) => Some((note, keep::<E>(answer))),
+            _ => None,
+        };
+        let old = {
+            let mut given = lock(&self.given);
+            let old = given.iter().position(|(it, _)| *it == note).map(|at| given.swap_remove(at));
+            given.extend(new);
+            old
+        };
+        // Dropped outside of the lock: it may be code of the output's author.
+        drop(old);
+    }
+}
+
+impl Notes<'_> {
     /// A listener begins; the place of its note.
     fn begins(&self, place: usize, inside: Option<usize>) -> usize {
         let mut notes = lock(&self.notes);
@@ -108,7 +176,6 @@ impl<'a, E: Event> Recording<'a, E> {
             place,
             inside,
             n_next: 0,
-            given: Given::Nothing,
             result: StepResult::Dropped,
             #[cfg(feature = "json")]
             answer: None,
@@ -119,44 +186,23 @@ impl<'a, E: Event> Recording<'a, E> {
     /// It did not run after all.
     fn skipped(&self, note: usize) {
         let mut notes = lock(&self.notes);
-        let why = self.entries.get(notes[note].place).map_or(SkipReason::Unloaded, |it| it.head().why_absent());
+        let why = self.places.get(notes[note].place).map_or(SkipReason::Unloaded, |it| it.head().why_absent());
         notes[note].result = StepResult::Skipped(why);
     }
 
     /// It has come to something.
-    fn ended(&self, note: usize, answer: &Answer<E>) {
-        let result = match answer {
-            Err(error) => StepResult::Failed(error.clone()),
-            Ok(None) => StepResult::Passed,
-            Ok(Some(answer)) => {
-                let given = std::mem::replace(&mut lock(&self.notes)[note].given, Given::Nothing);
-                StepResult::Answered(match given {
-                    Given::Nothing => Change::Decided,
-                    Given::Answer(None) => Change::Unknown,
-                    Given::Answer(Some(same)) => match pool::guarded(|| same(answer)) {
-                        Ok(true) => Change::Kept,
-                        Ok(false) => Change::Changed,
-                        Err(_) => Change::Unknown,
-                    },
-                })
-            }
-        };
-        #[cfg(feature = "json")]
-        let shown = match answer {
-            Ok(Some(answer)) => shown::<E>(answer),
-            _ => None,
-        };
+    fn ended(&self, note: usize, result: StepResult, #[cfg(feature = "json")] answer: Option<serde_json::Value>) {
         let mut notes = lock(&self.notes);
         notes[note].result = result;
         #[cfg(feature = "json")]
         {
-            notes[note].answer = shown;
+            notes[note].answer = answer;
         }
     }
 
     /// Adds whoever did not run, and why, and tells those who keep records.
     fn tell(self, outcome: Result<(), ListenerError>) {
-        let Self { emitter, event, entries, notes } = self;
+        let Self { emitter, event, places, notes } = self;
         let notes = notes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let outcome = match outcome {
             Ok(()) => DecisionOutcome::Answered { by: answered_by(&notes) },
@@ -166,7 +212,7 @@ impl<'a, E: Event> Recording<'a, E> {
             DecisionOutcome::Answered { .. } => SkipReason::Answered,
             _ => SkipReason::Failed,
         };
-        let mut is_noted = vec![false; entries.len()];
+        let mut is_noted = vec![false; places.len()];
         for note in &notes {
             if let Some(noted) = is_noted.get_mut(note.place) {
                 *noted = true;
@@ -179,21 +225,21 @@ impl<'a, E: Event> Recording<'a, E> {
                 n_next: note.n_next,
                 #[cfg(feature = "json")]
                 answer: note.answer,
-                ..step(emitter, entries.get(note.place).map(Entry::head), note.result)
+                ..step(emitter, places.get(note.place).map(Place::head), note.result)
             })
             .collect();
-        let not_noted = entries.iter().zip(&is_noted).filter(|(_, is_noted)| !**is_noted);
+        let not_noted = places.iter().zip(&is_noted).filter(|(_, is_noted)| !**is_noted);
         steps.extend(not_noted.map(|(it, _)| step(emitter, Some(it.head()), StepResult::Skipped(why))));
-        if <E::Scope as ScopeRule<E>>::SCOPED
-            && let Some(cell) = emitter.bus.event_cell(E::__slot().number())
+        if event.descriptor.scoped
+            && let Some(cell) = emitter.bus.event_cell(event.slot)
         {
-            let heard: HashSet<_> = entries.iter().map(|it| std::ptr::from_ref(it.head())).collect();
+            let heard: HashSet<_> = places.iter().map(|it| std::ptr::from_ref(it.head())).collect();
             let in_scopes = cell.in_scopes();
             let elsewhere = in_scopes.iter().filter(|it| !heard.contains(&std::ptr::from_ref(it.head())));
             let skipped = StepResult::Skipped(SkipReason::Scope);
             steps.extend(elsewhere.map(|it| step(emitter, Some(it.head()), skipped.clone())));
         }
-        emitter.tell(event, steps, outcome);
+        emitter.tell(&event, steps, outcome);
     }
 }
 
@@ -210,9 +256,9 @@ fn step(emitter: Emitter<'_>, head: Option<&HookHead>, result: StepResult) -> De
 }
 
 /// The step that gave the answer as it is: inwards from the outermost, as long as a layer kept what it got.
-fn answered_by<E: Event>(notes: &[Note<E>]) -> usize {
+fn answered_by(notes: &[Note]) -> usize {
     let answered = |inside: Option<usize>| {
-        let is_it = |note: &Note<E>| note.inside == inside && matches!(note.result, StepResult::Answered(_));
+        let is_it = |note: &Note| note.inside == inside && matches!(note.result, StepResult::Answered(_));
         notes.iter().rposition(is_it)
     };
     let mut by = answered(None).unwrap_or(0);
@@ -238,21 +284,22 @@ where
     V::Object<E>: CallObject<E>,
 {
     let Some((held, suspect, slot)) = hold(emitter, event) else { return Ok(()) };
-    check(emitter, event, slot, suspect)?;
+    let about = Untyped::of(event);
+    emitter.check(&about, suspect)?;
     let is_bail = matches!(<E::Mode as Mode>::NAME, ModeName::Bail);
-    let recording = Recording::new(emitter, event, &held);
+    let recording = Recording::new(emitter, about, &held);
     let mut failure = None;
     for (place, entry) in held.iter().enumerate() {
-        let note = recording.begins(place, None);
+        let note = recording.notes.begins(place, None);
         let Some(answer) =
             call_one::<E>(emitter.bus, entry.head(), slot, || E::Mode::object(entry.hook()).call_object(event))
         else {
-            recording.skipped(note);
+            recording.notes.skipped(note);
             continue;
         };
         recording.ended(note, &answer);
         if is_bail && !matches!(answer, Ok(None)) {
-            recording.tell(answer.as_ref().map(drop).map_err(Clone::clone));
+            recording.notes.tell(answer.as_ref().map(drop).map_err(Clone::clone));
             each(answer);
             return Ok(());
         }
@@ -262,7 +309,7 @@ where
         }
     }
     if let Some(failure) = failure {
-        recording.tell(Err(failure));
+        recording.notes.tell(Err(failure));
     }
     Ok(())
 }
@@ -290,14 +337,6 @@ fn hold<'a, E: Event>(emitter: Emitter<'a>, event: &'a E) -> Option<(Held<'a, E>
     let (source, slot) = emitter.source(event)?;
     let (held, suspect) = source.hold(&emitter.bus.rows, slot)?;
     Some((held, suspect, slot))
-}
-
-/// Refuses a dispatch that nests too deep, with a record of it.
-fn check<E: Event>(emitter: Emitter<'_>, event: &E, slot: u32, suspect: Option<usize>) -> Result<(), ListenerError> {
-    let Some(depth) = suspect else { return Ok(()) };
-    emitter
-        .check_nesting::<E>(slot, depth)
-        .inspect_err(|error| emitter.tell(event, Vec::new(), DecisionOutcome::Failed { error: error.clone() }))
 }
 
 /// Runs one listener behind its gate to its end; nothing where it is not there to run.
@@ -336,19 +375,20 @@ where
     E::Mode: Dispatches<verb::serial, E>,
 {
     let Some((held, suspect, slot)) = hold(emitter, event) else { return Ok(None) };
-    check(emitter, event, slot, suspect)?;
-    let recording = Recording::new(emitter, event, &held);
+    let about = Untyped::of(event);
+    emitter.check(&about, suspect)?;
+    let recording = Recording::new(emitter, about, &held);
     for (place, entry) in held.iter().enumerate() {
         let object = E::Mode::object(entry.hook());
-        let note = recording.begins(place, None);
+        let note = recording.notes.begins(place, None);
         let begin = |free: &FreeLists, cx: &mut Context<'_>| object.start(event, Starter::new(cx, free));
         let Some(answer) = run_one(emitter.bus, entry.head(), slot, begin).await else {
-            recording.skipped(note);
+            recording.notes.skipped(note);
             continue;
         };
         recording.ended(note, &answer);
         if !matches!(answer, Ok(None)) {
-            recording.tell(answer.as_ref().map(drop).map_err(Clone::clone));
+            recording.notes.tell(answer.as_ref().map(drop).map_err(Clone::clone));
             return answer;
         }
     }
@@ -361,24 +401,25 @@ where
     E::Mode: Dispatches<verb::parallel, E>,
 {
     let Some((held, suspect, slot)) = hold(emitter, event) else { return Ok(()) };
-    check(emitter, event, slot, suspect)?;
-    let recording = Recording::new(emitter, event, &held);
-    let notes = &recording;
+    let about = Untyped::of(event);
+    emitter.check(&about, suspect)?;
+    let recording = Recording::new(emitter, about, &held);
+    let taken = &recording;
     let all = held.iter().enumerate().map(|(place, entry)| async move {
         let object = E::Mode::object(entry.hook());
-        let note = notes.begins(place, None);
+        let note = taken.notes.begins(place, None);
         let begin = |free: &FreeLists, cx: &mut Context<'_>| object.start(event, Starter::new(cx, free));
         let answer = run_one(emitter.bus, entry.head(), slot, begin).await;
         match &answer {
-            Some(answer) => notes.ended(note, answer),
-            None => notes.skipped(note),
+            Some(answer) => taken.ended(note, answer),
+            None => taken.notes.skipped(note),
         }
         answer
     });
     let answers = futures_util::future::join_all(all).await;
     let errors: Vec<_> = answers.into_iter().flatten().filter_map(Result::err).collect();
     if let Some(first) = errors.first() {
-        recording.tell(Err(first.clone()));
+        recording.notes.tell(Err(first.clone()));
     }
     ListenerErrors::check(errors)
 }
@@ -394,10 +435,11 @@ where
     D: Fn() -> Fut + Send + Sync,
     Fut: Future + Send,
 {
+    let about = Untyped::of(event);
     let held = hold(emitter, event);
     let (entries, slot): (&[Entry<E>], u32) = match &held {
         Some((held, suspect, slot)) => {
-            check(emitter, event, *slot, *suspect)?;
+            emitter.check(&about, *suspect)?;
             (held, *slot)
         }
         None => (&[], 0),
@@ -405,13 +447,13 @@ where
     let start_default = |free: &FreeLists, cx: &mut Context<'_>| {
         Begun::<E>(pool::start::<Fut, FinishAs<E, Fut::Output, K>>(free, &default, cx))
     };
-    let recording = Recording::new(emitter, event, entries);
+    let recording = Recording::new(emitter, about, entries);
     let answer = {
         // Without entries of its own it comes to the default at once, which is where the recording takes over.
         let chain = Chain { emitter, event, entries: &[], slot, default: &start_default, recording: Some(&recording) };
         Next { chain: &chain, at: 0 }.run().await
     };
-    recording.tell(answer.as_ref().map(drop).map_err(Clone::clone));
+    recording.notes.tell(answer.as_ref().map(drop).map_err(Clone::clone));
     answer
 }
 
@@ -423,12 +465,7 @@ impl<'a, E: Event> Recording<'a, E> {
             let outer = (next.at as usize).checked_sub(1);
             let answer = self.run_from(next, outer).await;
             if let Some(outer) = outer {
-                let given = match &answer {
-                    Ok(Some(answer)) => Given::Answer(keep::<E>(answer)),
-                    _ => Given::Nothing,
-                };
-                let before = std::mem::replace(&mut lock(&self.notes)[outer].given, given);
-                drop(before);
+                self.gave(outer, &answer);
             }
             answer
         })
@@ -440,14 +477,14 @@ impl<'a, E: Event> Recording<'a, E> {
         let from = match outer {
             None => 0,
             Some(outer) => {
-                let mut notes = lock(&self.notes);
+                let mut notes = lock(&self.notes.notes);
                 notes[outer].n_next += 1;
                 notes[outer].place + 1
             }
         };
         for (place, entry) in self.entries.iter().enumerate().skip(from) {
             let Some(layer) = E::Mode::layer::<E>(entry.hook()) else { continue };
-            let note = self.begins(place, outer);
+            let note = self.notes.begins(place, outer);
             let at = u32::try_from(note + 1).expect("fewer than 2^32 layers");
             let begin = |free: &FreeLists, cx: &mut Context<'_>| {
                 layer.start(chain.event, Next { chain, at }, Starter::new(cx, free))
@@ -457,10 +494,10 @@ impl<'a, E: Event> Recording<'a, E> {
                     self.ended(note, &answer);
                     return answer;
                 }
-                None => self.skipped(note),
+                None => self.notes.skipped(note),
             }
         }
-        let note = self.begins(self.entries.len(), outer);
+        let note = self.notes.begins(self.entries.len(), outer);
         let (mut is_started, mut waits) = (false, None);
         let outcome = poll_fn(|cx| {
             if !std::mem::replace(&mut is_started, true) {

@@ -21,7 +21,7 @@ where
     let Some((source, slot)) = emitter.source(event) else { return Ok(None) };
     let Some((snapshot, suspect)) = source.hold(&emitter.bus.rows, slot) else { return Ok(None) };
     if let Some(depth) = suspect {
-        emitter.check_nesting::<E>(slot, depth)?;
+        emitter.check_nesting(E::NAME, slot, depth)?;
     }
     // The listener that waits, and the place of the next one.
     let mut running: Option<Running<'_, E>> = None;

@@ -31,7 +31,7 @@ where
     let Some((source, slot)) = emitter.source(event) else { return Ok(()) };
     let ran = source.walk(&emitter.bus.rows, slot, |snapshot, suspect| {
         if let Some(depth) = suspect {
-            emitter.check_nesting::<E>(slot, depth)?;
+            emitter.check_nesting(E::NAME, slot, depth)?;
         }
         for entry in snapshot.iter() {
             let head = entry.head();

@@ -35,7 +35,7 @@ where
     let (entries, slot): (&[Entry<E>], u32) = match &held {
         Some(((snapshot, suspect), slot)) => {
             if let Some(depth) = suspect {
-                emitter.check_nesting::<E>(*slot, *depth)?;
+                emitter.check_nesting(E::NAME, *slot, *depth)?;
             }
             (snapshot, *slot)
         }
