@@ -7,7 +7,7 @@ use linn_services::plugin_admin::{PluginFailure, PluginScope, PluginTrust};
 
 use crate::config::Setting;
 use crate::manifest::{Manifest, Reading, name_of, read};
-use crate::system::{Digest, Snapshot, children, digest, exists, real_path};
+use crate::system::{Digest, Snapshot, children, digest, exists, is_staging, real_path};
 use crate::trust::{Book, Decision};
 
 /// A plugin that may run.
@@ -84,7 +84,8 @@ struct Look<'a> {
 fn look_at_root(scan: &mut Scan, look: &Look<'_>, root: &Path, gate: Gate) {
     let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
     for found_at in children(root) {
-        if !exists(&found_at.join("plugin.json")) {
+        // What is being installed is no plugin yet.
+        if is_staging(&found_at) || !exists(&found_at.join("plugin.json")) {
             continue;
         }
         let failed = |reason: String| PluginFailure { path: found_at.display().to_string(), reason };

@@ -10,17 +10,18 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use linn_services::events::PluginNoticeLevel;
 use linn_services::plugin_admin::{PluginAdminError, PluginInstalled, PluginScope};
-use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::discovery::Ground;
 use crate::manifest::{Manifest, Rejection, read};
 use crate::system::{
-    CopyProblem, absolute, blocking, children, copy_plugin, digest, exists, is_folder, make_executable, open_file,
-    real_path, remove_folder, rename_into, staging, unpack,
+    CopyProblem, Staging, absolute, blocking, children, copy_plugin, digest, exists, is_folder, make_executable,
+    open_file, real_path, swap_into, take_back, unpack,
 };
-use crate::trust::NotKept;
+use crate::tell::notice;
+use crate::trust::{NotKept, Store};
 
 pub(crate) use github::network;
 use source::{Source, parse_github};
@@ -44,6 +45,8 @@ pub(crate) enum InstallError {
         .0.display()
     )]
     InPlace(PathBuf),
+    #[error("{} holds the plugin '{other}'; remove that first, or rename its folder", place.display())]
+    Occupied { place: PathBuf, other: String },
     #[error("{what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: std::io::Error },
     #[error(transparent)]
@@ -54,6 +57,11 @@ pub(crate) enum InstallError {
     Release(String),
     #[error(transparent)]
     NotKept(#[from] NotKept),
+    #[error(
+        "{failed}; and what was in {} could not be put back there: {source}; everything of it is kept in {}",
+        place.display(), kept.display()
+    )]
+    Stuck { failed: Box<InstallError>, place: PathBuf, source: std::io::Error, kept: PathBuf },
 }
 
 impl InstallError {
@@ -70,6 +78,8 @@ impl InstallError {
             Self::CopyRejected { .. } => "PLUGIN_COPY_REJECTED",
             Self::Release(_) => "PLUGIN_RELEASE",
             Self::NotKept(_) => "PLUGIN_STORE",
+            Self::Occupied { .. } => "PLUGIN_PLACE_OCCUPIED",
+            Self::Stuck { .. } => "PLUGIN_NOT_PUT_BACK",
         }
     }
 }
@@ -101,7 +111,7 @@ pub(crate) async fn install(
     let is_archive = !is_folder(&path) && exists(&path);
     let release = if is_plugin || is_archive { None } else { parse_github(source) };
     // What is unpacked goes with this, however this ends.
-    let mut unpacked: Option<TempDir> = None;
+    let mut unpacked: Option<Staging> = None;
     let mut note = None;
     let folder = if let Some(release) = release {
         let (archive, fetched) =
@@ -127,9 +137,11 @@ pub(crate) async fn install(
     };
     let (place, manifest) = {
         let (setting, root) = (admin.setting().clone(), root.clone());
-        let names: Vec<String> = admin.view().plugins.iter().map(|it| it.name.clone()).collect();
+        let view = admin.view();
+        let installed = view.loaded.iter().map(|(it, _)| (it.manifest.name.clone(), it.found_at.clone()));
+        let installed: Vec<Installed> = installed.collect();
         let is_unpacked = unpacked.is_some();
-        let staged = blocking(move || stage(&folder, &root, &names, is_unpacked, note)).await?;
+        let staged = blocking(move || stage(&folder, &root, &installed, is_unpacked, note)).await?;
         let store = admin.store().ok();
         let admin = admin.clone();
         // From here on it is done to its end, whoever waits.
@@ -137,9 +149,14 @@ pub(crate) async fn install(
             .to_the_end(move |admin| async move {
                 let is_gated = Ground::of(&setting).scope_of(&staged.real_root) == PluginScope::Workspace;
                 let store = store.filter(|_| is_gated);
-                let moved = blocking(move || staged.put(store.as_ref())).await;
-                let (place, manifest, aside) = moved.map_err(PluginAdminError::from)?;
-                admin.tell_set_aside(aside);
+                let put = blocking(move || staged.put(store.as_ref(), Staging::close)).await;
+                let Put { place, manifest, set_aside, left } = put.map_err(PluginAdminError::from)?;
+                admin.tell_set_aside(set_aside);
+                if let Some(left) = left {
+                    let (ctx, name) = (&admin.fleet.ctx, &manifest.name);
+                    ctx.logger().warn(format_args!("[plugins] {left}"));
+                    notice(ctx, name, None, None, PluginNoticeLevel::Warning, format!("[{name}] {left}"));
+                }
                 admin.look_again().await?;
                 Ok((place, manifest))
             })
@@ -161,10 +178,10 @@ pub(crate) async fn install(
 async fn unpack_beside(
     root: &Path,
     unpack: impl FnOnce(&Path) -> Result<(), CopyProblem> + Send + 'static,
-) -> Result<TempDir, InstallError> {
+) -> Result<Staging, InstallError> {
     let root = root.to_owned();
     blocking(move || {
-        let into = staging(&root).map_err(io("cannot make a folder in", &root))?;
+        let into = Staging::new(&root).map_err(io("cannot make a folder in", &root))?;
         unpack(into.path())?;
         Ok(into)
     })
@@ -213,7 +230,7 @@ fn plugin_in(unpacked: &Path, subdir: Option<&str>) -> Result<PathBuf, InstallEr
 
 /// A plugin that is put together beside its place.
 struct Staged {
-    beside: TempDir,
+    beside: Staging,
     real_root: PathBuf,
     place: PathBuf,
     manifest: Manifest,
@@ -225,22 +242,29 @@ const NEW: &str = "new";
 /// The name of what was in its place, there.
 const OLD: &str = "old";
 
+/// A plugin that is there: its name and where it was found.
+type Installed = (String, PathBuf);
+
 /// Puts a plugin together beside its place, and looks at it there. Nothing else is touched.
 fn stage(
     folder: &Path,
     root: &Path,
-    installed: &[String],
+    installed: &[Installed],
     is_unpacked: bool,
     note: Option<String>,
 ) -> Result<Staged, InstallError> {
     let folder = real_path(folder).map_err(io("cannot look at", folder))?;
     let manifest = read(&folder).verdict()?;
-    if installed.contains(&manifest.name) {
+    if installed.iter().any(|(name, _)| *name == manifest.name) {
         return Err(InstallError::Installed(manifest.name));
     }
-    let beside = staging(root).map_err(io("cannot make a folder in", root))?;
+    let beside = Staging::new(root).map_err(io("cannot make a folder in", root))?;
     let real_root = real_path(root).map_err(io("cannot look at", root))?;
     let place = real_root.join(&manifest.name);
+    let is_there = |it: &&Installed| it.1 == place || real_path(&it.1).is_ok_and(|it| it == place);
+    if let Some((other, _)) = installed.iter().find(is_there) {
+        return Err(InstallError::Occupied { place, other: other.clone() });
+    }
     let real_place = real_path(&place).unwrap_or_else(|_| place.clone());
     let overlaps = folder.starts_with(&real_place) || real_place.starts_with(&folder) || folder.starts_with(&place);
     if overlaps && !is_unpacked {
@@ -257,46 +281,51 @@ fn stage(
     Ok(Staged { beside, real_root, place, manifest })
 }
 
+/// What came of putting a plugin in its place.
+#[derive(Debug)]
+struct Put {
+    place: PathBuf,
+    manifest: Manifest,
+    /// A file of decisions that could not be read, where it is kept.
+    set_aside: Option<PathBuf>,
+    /// What could not be cleared away, in words.
+    left: Option<String>,
+}
+
 impl Staged {
-    /// Moves it into its place, and notes that the user wants it there, if that has to be noted. Gives its place.
-    fn put(self, store: Option<&crate::trust::Store>) -> Result<(PathBuf, Manifest, Option<PathBuf>), InstallError> {
+    /// Moves it into its place, and notes that the user wants it there, if that has to be noted. `tidy` removes what is
+    /// left beside it.
+    fn put(
+        self,
+        store: Option<&Store>,
+        tidy: impl FnOnce(Staging) -> std::io::Result<()>,
+    ) -> Result<Put, InstallError> {
         let Self { beside, place, manifest, .. } = self;
-        let (new, old) = (beside.path().join(NEW), beside.path().join(OLD));
+        let (new, aside) = (beside.path().join(NEW), beside.path().join(OLD));
         // What is there is no plugin that runs; it goes with the folder beside when all is well.
-        let had_other = match rename_into(&place, &old) {
-            Ok(()) => true,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-            Err(error) => return Err(io("cannot move", &place)(error)),
+        let old = swap_into(&new, &place, &aside).map_err(io("cannot make", &place))?;
+        let note = |store: &Store| {
+            let digest = digest(&place).map_err(io("cannot read", &place))?;
+            Ok::<_, InstallError>(store.install(&place, &digest)?)
         };
-        let restore = |failed: InstallError| {
-            if had_other && let Err(why) = rename_into(&old, &place) {
-                return InstallError::Io { what: "cannot put back", path: place.clone(), source: why };
-            }
-            failed
-        };
-        if let Err(error) = rename_into(&new, &place) {
-            return Err(restore(io("cannot make", &place)(error)));
-        }
-        let noted = match store {
-            None => Ok(None),
-            Some(store) => {
-                digest(&place).map_err(io("cannot read", &place)).and_then(|digest| Ok(store.install(&place, &digest)?))
-            }
-        };
-        match noted {
-            Ok(aside) => {
-                if had_other {
-                    // A link is removed here: the folder beside would go through it.
-                    remove_folder(&old).map_err(io("cannot remove", &old))?;
-                }
-                Ok((place, manifest, aside))
-            }
+        let set_aside = match store.map(note).transpose() {
+            Ok(set_aside) => set_aside.flatten(),
             Err(failed) => {
-                if let Err(why) = remove_folder(&place) {
-                    return Err(io("cannot take back", &place)(why));
-                }
-                Err(restore(failed))
+                return Err(match take_back(&new, &place, old.as_deref()) {
+                    Ok(()) => failed,
+                    Err(source) => InstallError::Stuck { failed: Box::new(failed), place, source, kept: beside.keep() },
+                });
             }
-        }
+        };
+        let path = beside.path().to_owned();
+        // It is installed, whatever becomes of what it took the place of.
+        let left = tidy(beside).err().map(|why| {
+            let path = path.display();
+            format!("it is installed, but {path} could not be removed: {why}; the next install removes it")
+        });
+        Ok(Put { place, manifest, set_aside, left })
     }
 }
+
+#[cfg(test)]
+mod tests;

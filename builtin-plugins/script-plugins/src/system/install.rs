@@ -5,8 +5,6 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
-use tempfile::TempDir;
-
 /// Names that are no part of a plugin.
 const LEFT_OUT: &[&str] = &[
     ".git",
@@ -53,13 +51,6 @@ pub(crate) enum CopyProblem {
 fn problem(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CopyProblem {
     let path = path.to_owned();
     move |source| CopyProblem::Io { what, path, source }
-}
-
-/// A new folder beside where a plugin shall be, with a name nobody can foresee, readable by this user alone. It goes with
-/// the handle.
-pub(crate) fn staging(root: &Path) -> io::Result<TempDir> {
-    fs::create_dir_all(root)?;
-    tempfile::Builder::new().prefix(".installing-").tempdir_in(root)
 }
 
 /// Copies a plugin without what is no part of it: version control, caches, environments of languages and secrets. `named`
@@ -204,15 +195,6 @@ pub(crate) fn make_executable(plugin: &Path) -> Result<(), CopyProblem> {
         }
     }
     Ok(())
-}
-
-/// Puts a folder in a place that is free.
-pub(crate) fn rename_into(from: &Path, to: &Path) -> io::Result<()> {
-    // `rename` would take the place of an empty folder.
-    if fs::symlink_metadata(to).is_ok() {
-        return Err(io::Error::from(io::ErrorKind::AlreadyExists));
-    }
-    fs::rename(from, to)
 }
 
 /// Removes a plugin; where it is a link, the link alone.

@@ -177,6 +177,54 @@ fn script_20_8_a_failure_at_the_last_step_puts_everything_back() {
     });
 }
 
+#[test]
+fn script_20_8_a_folder_for_plugins_that_is_none_is_named() {
+    run(async |world| {
+        let plugin = source(&world, "p");
+        let file = world.base.join("elsewhere/p.zip");
+        fs::write(&file, archive(&[("plugin.json", r#"{"name":"p","version":"1"}"#, 0o644)])).unwrap();
+        fs::create_dir_all(global_root(&world).parent().unwrap()).unwrap();
+        fs::write(global_root(&world), "mine").unwrap();
+        let running = world.start().await;
+        for source in [&plugin.path, &file] {
+            let error = running.admin.install(&source.display().to_string(), None).await.unwrap_err();
+            assert_eq!(error.code(), "PLUGIN_INSTALL_IO");
+            let begin = format!("cannot make a folder in {}: ", global_root(&world).display());
+            assert!(error.to_string().starts_with(&begin), "{error}");
+        }
+        assert_eq!(fs::read_to_string(global_root(&world)).unwrap(), "mine");
+        assert!(running.names().is_empty());
+    });
+}
+
+#[test]
+fn script_20_8_what_an_install_left_behind_is_no_plugin_and_goes_with_the_next_one() {
+    run(async |world| {
+        // An archive that was half unpacked when the power went.
+        PluginFolder::new(global_root(&world).join(".installing-abcdef"), "half");
+        let plugin = source(&world, "p");
+        let running = world.start().await;
+        assert!(running.names().is_empty() && running.admin.failures().unwrap().is_empty());
+        running.admin.install(&plugin.path.display().to_string(), None).await.unwrap();
+        assert_eq!(running.names(), ["p"]);
+        assert_eq!(tree(&global_root(&world)), ["p/plugin.json"]);
+        assert!(world.told().is_empty());
+    });
+}
+
+#[test]
+fn script_20_8_the_folder_of_another_plugin_is_not_taken() {
+    run(async |world| {
+        PluginFolder::new(world.global("p"), "other");
+        let plugin = source(&world, "p");
+        let running = world.start().await;
+        let error = running.admin.install(&plugin.path.display().to_string(), None).await.unwrap_err();
+        assert_eq!(error.code(), "PLUGIN_PLACE_OCCUPIED");
+        assert_eq!(running.names(), ["other"]);
+        assert_eq!(tree(&global_root(&world)), ["p/plugin.json"]);
+    });
+}
+
 /// An archive of these entries: name, what it holds, permissions.
 fn archive(entries: &[(&str, &str, u32)]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
