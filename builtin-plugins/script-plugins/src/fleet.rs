@@ -156,8 +156,8 @@ impl Fleet {
             };
             let (record, began) = (HookRecord::begin(&active, call), self.ctx.clock().monotonic());
             let outcome = match ask(&active, question).await {
-                Ok(text) => Answer::read(&text)
-                    .map_err(|error| (None, format!("hook '{}' returned invalid JSON: {error}", call.point.as_str()))),
+                Ok(text) => Answer::read(&text, call.point.policy())
+                    .map_err(|why| (None, format!("hook '{}' {why}", call.point.as_str()))),
                 // Another version took its place: that is asked.
                 Err(Failure::Gone) => match self.active().into_iter().find(|it| it.name() == active.name()) {
                     Some(successor) if !Arc::ptr_eq(&successor, &active) => {

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::hooks::Policy;
+
 /// What a script of a hook answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
@@ -11,6 +13,26 @@ pub(crate) struct Answer {
     /// What shall be otherwise, if it is an object.
     pub(crate) modify: Option<Map<String, Value>>,
     pub(crate) told: Told,
+}
+
+/// Why what a script wrote is no answer, as what it did.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    #[error("returned invalid JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("returned {0} where a JSON object is wanted, such as {{\"allow\": true}}")]
+    NoObject(&'static str),
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
 }
 
 /// What a script tells the user beside its answer.
@@ -30,13 +52,16 @@ impl Told {
 }
 
 impl Answer {
-    /// Reads the output of a script.
+    /// Reads the output of a script of a point with this policy.
     ///
     /// # Errors
     ///
-    /// It is not one JSON value.
-    pub(crate) fn read(text: &str) -> Result<Self, serde_json::Error> {
+    /// It is not one JSON value; or it is no object, and nothing is refused by that.
+    pub(crate) fn read(text: &str, policy: Policy) -> Result<Self, NoAnswer> {
         let value: Value = serde_json::from_str(text)?;
+        if !value.is_object() && policy != Policy::Blocking {
+            return Err(NoAnswer::NoObject(kind_of(&value)));
+        }
         Ok(Self {
             allow: value.get("allow").and_then(Value::as_bool),
             reason: value.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned(),
@@ -108,14 +133,28 @@ mod tests {
             ("[]", Some("response has no boolean \"allow\"")),
             ("true", Some("response has no boolean \"allow\"")),
         ] {
-            assert_eq!(Answer::read(text).unwrap().refusal(), refusal, "{text}");
+            assert_eq!(Answer::read(text, Policy::Blocking).unwrap().refusal(), refusal, "{text}");
         }
-        assert!(Answer::read("loading\n{\"allow\":true}").is_err(), "R034: log lines spoil the answer");
+        let spoilt = Answer::read("loading\n{\"allow\":true}", Policy::Blocking);
+        assert!(spoilt.is_err(), "R034: log lines spoil the answer");
+    }
+
+    #[test]
+    fn script_6_3_where_nothing_is_refused_what_is_no_object_is_no_answer() {
+        for (text, what) in
+            [("[1]", "an array"), ("\"x\"", "a string"), ("3", "a number"), ("true", "a boolean"), ("null", "null")]
+        {
+            let expected = format!("returned {what} where a JSON object is wanted, such as {{\"allow\": true}}");
+            for policy in [Policy::BestEffort, Policy::Advisory] {
+                assert_eq!(Answer::read(text, policy).unwrap_err().to_string(), expected, "{text}");
+            }
+        }
+        Answer::read("{}", Policy::Advisory).unwrap();
     }
 
     #[test]
     fn script_6_2_what_is_told_beside() {
-        let told = |text: &str| Answer::read(text).unwrap().told;
+        let told = |text: &str| Answer::read(text, Policy::Advisory).unwrap().told;
         let both = told(r#"{"notify":"n","status":"s"}"#);
         assert_eq!((both.notify.as_deref(), both.status.as_deref()), (Some("n"), Some("s")));
         let cleared = told(r#"{"notify":"","status":7}"#);

@@ -241,3 +241,24 @@ fn script_6_3_r036_an_answer_of_a_lifecycle_hook_that_is_no_json_is_told_and_the
         .await;
     });
 }
+
+#[test]
+fn script_6_3_r036_an_answer_of_a_lifecycle_hook_that_is_no_object_is_told() {
+    run(async |world| {
+        for (name, answer) in [("a", "[1]"), ("b", "\"x\""), ("c", "3")] {
+            world.plugin(name).hook("turn_start", &format!("cat >/dev/null; echo '{answer}'"));
+        }
+        let _running = world.start().await;
+        let handle = world.agent("main").await;
+        pre_step(&world, handle.agent(), 1, 1).await;
+        let mut told = world.told();
+        told.sort();
+        let expected = [("a", "an array"), ("b", "a string"), ("c", "a number")].map(|(name, what)| {
+            format!(
+                "warning [{name}] hook 'turn_start' returned {what} where a JSON object is wanted, such as \
+                 {{\"allow\": true}}; it is passed over"
+            )
+        });
+        assert_eq!(told, expected);
+    });
+}

@@ -165,6 +165,19 @@ fn script_6_3_r036_an_answer_that_is_no_json_is_passed_over_after_a_call_and_the
 }
 
 #[test]
+fn script_6_3_r036_an_answer_that_is_no_object_is_passed_over_after_a_call_and_the_user_is_told() {
+    run(async |world| {
+        world.plugin("p").hook("post_tool", "cat >/dev/null; echo '[1]'");
+        world.echo("any");
+        let _running = world.start().await;
+        assert_eq!(world.says("any", json!({ "x": 1 })).await, "{\"x\":1}");
+        let expected = "warning [p] hook 'post_tool' returned an array where a JSON object is wanted, such as \
+                        {\"allow\": true}; the result stays as it is";
+        assert_eq!(world.told(), [expected]);
+    });
+}
+
+#[test]
 fn script_5_post_hooks_run_for_the_calls_of_a_subagent() {
     run(async |world| {
         let seen = world.base.join("seen");
