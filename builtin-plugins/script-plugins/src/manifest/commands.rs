@@ -47,7 +47,11 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Reads a command; `Ok(None)` for one without a name, which is passed over.
-pub(crate) fn command(folder: &Path, raw: &RawCommand) -> Result<Option<CommandEntry>, Vec<Rejection>> {
+pub(crate) fn command(
+    folder: &Path,
+    raw: &RawCommand,
+    of_plugin: &str,
+) -> Result<Option<CommandEntry>, Vec<Rejection>> {
     let trimmed = raw.name.trim();
     let name = trimmed.strip_prefix('/').unwrap_or(trimmed);
     if name.is_empty() {
@@ -61,17 +65,18 @@ pub(crate) fn command(folder: &Path, raw: &RawCommand) -> Result<Option<CommandE
     let set = |it: &Option<String>| it.clone().filter(|it| !it.trim().is_empty());
     let (given_script, given_prompt) = (set(&raw.script), set(&raw.prompt_file));
     let refuse = |what| Err(Rejection(what));
+    let owner = format!("command '{name}'{of_plugin}");
     let body = match (&given_script, &given_prompt, raw.mode.as_deref()) {
         (Some(_), Some(_), _) => {
             refuse(format!("command '{name}' declares both `script` and `prompt_file`; use exactly one"))
         }
         (None, None, _) => refuse(format!("command '{name}' declares neither `script` nor `prompt_file`; set one")),
-        (Some(named), None, None | Some("script")) => script(folder, named).map(|script| {
+        (Some(named), None, None | Some("script")) => script(folder, named, &owner).map(|script| {
             let timeout = raw.timeout_ms.map_or(PATIENT, Duration::from_millis);
             CommandKind::Script { script, timeout }
         }),
         (None, Some(named), None | Some("agent_turn")) => {
-            prompt(folder, named).map(|file| CommandKind::Prompt { file })
+            prompt(folder, named, &owner).map(|file| CommandKind::Prompt { file })
         }
         (Some(_), None, Some(mode)) => {
             refuse(format!("command '{name}' has `script` but mode=\"{mode}\" (expected \"script\")"))
@@ -92,7 +97,7 @@ pub(crate) fn command(folder: &Path, raw: &RawCommand) -> Result<Option<CommandE
     }
 }
 
-fn prompt(folder: &Path, named: &str) -> Result<PathBuf, Rejection> {
+fn prompt(folder: &Path, named: &str, owner: &str) -> Result<PathBuf, Rejection> {
     prompt_file(folder, named, PROMPT_LIMIT_BYTES).map_err(|problem| {
         let what = match problem {
             FileProblem::Absolute => "must be relative to the plugin directory".to_owned(),
@@ -101,6 +106,6 @@ fn prompt(folder: &Path, named: &str) -> Result<PathBuf, Rejection> {
             FileProblem::NotAFile | FileProblem::NotExecutable => "is not a regular file".to_owned(),
             FileProblem::TooLarge => format!("exceeds the {PROMPT_LIMIT_BYTES} byte limit"),
         };
-        Rejection(format!("prompt_file \"{named}\" {what}"))
+        Rejection(format!("prompt_file \"{named}\" {what}: {owner}"))
     })
 }

@@ -16,8 +16,8 @@ const TOKEN: Duration = Duration::from_millis(30_000);
 /// What no variable that is passed on may be called after.
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
 
-/// Reads a login.
-pub(crate) fn oauth(folder: &Path, raw: &RawOAuth) -> Result<OAuthEntry, Vec<Rejection>> {
+/// Reads a login; `owner` is whose it is, in words.
+pub(crate) fn oauth(folder: &Path, raw: &RawOAuth, owner: &str) -> Result<OAuthEntry, Vec<Rejection>> {
     let id = &raw.provider_id;
     let mut problems = Vec::new();
     let mut refuse = |what: String| problems.push(Rejection(what));
@@ -55,7 +55,7 @@ pub(crate) fn oauth(folder: &Path, raw: &RawOAuth) -> Result<OAuthEntry, Vec<Rej
         ));
     }
     let mut find = |named: &Option<String>| -> Option<PathBuf> {
-        let found = script(folder, named.as_deref()?);
+        let found = script(folder, named.as_deref()?, owner);
         found.map_err(|why| problems.push(why)).ok()
     };
     let shared = find(&raw.script);

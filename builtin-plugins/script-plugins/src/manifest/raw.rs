@@ -1,13 +1,16 @@
 //! The manifest as it is written.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A manifest as it is written: types are right, nothing else is known.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(expecting = "an object")]
 pub(crate) struct RawManifest {
     pub(crate) name: String,
     pub(crate) version: String,
@@ -34,6 +37,7 @@ pub(crate) struct RawManifest {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(expecting = "an object")]
 pub(crate) struct RawHook {
     pub(crate) script: String,
     #[serde(default)]
@@ -43,6 +47,7 @@ pub(crate) struct RawHook {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(expecting = "an object")]
 pub(crate) struct RawTool {
     pub(crate) name: String,
     #[serde(default)]
@@ -59,6 +64,7 @@ pub(crate) struct RawTool {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(expecting = "an object")]
 pub(crate) struct RawCommand {
     pub(crate) name: String,
     #[serde(default)]
@@ -74,6 +80,7 @@ pub(crate) struct RawCommand {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(expecting = "an object")]
 pub(crate) struct RawOAuth {
     pub(crate) provider_id: String,
     #[serde(default)]
@@ -106,6 +113,7 @@ pub(crate) struct RawOAuth {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(expecting = "an object")]
 pub(crate) struct RawMemory {
     pub(crate) script: String,
     #[serde(default)]
@@ -113,9 +121,11 @@ pub(crate) struct RawMemory {
 }
 
 impl RawManifest {
-    /// What can be read of a manifest that cannot be read as a whole, and what is wrong with each of its parts.
-    pub(crate) fn in_parts(object: &Map<String, Value>) -> (Self, Vec<String>) {
-        let mut parts = Parts { object, problems: Vec::new() };
+    /// What can be read of a manifest that cannot be read as a whole, and what is wrong with each of its parts, with its
+    /// place in the text; `None` if the text is no object of JSON.
+    pub(crate) fn in_parts(text: &str) -> Option<(Self, Vec<String>)> {
+        let Entries(fields) = serde_json::from_str(text).ok()?;
+        let mut parts = Parts { text, fields, problems: Vec::new() };
         let raw = Self {
             name: parts.required("name"),
             version: parts.required("version"),
@@ -130,41 +140,101 @@ impl RawManifest {
             oauth: parts.optional("oauth"),
             memory_provider: parts.optional("memory_provider"),
         };
-        (raw, parts.problems)
+        Some((raw, parts.problems))
+    }
+}
+
+/// The keys of an object with what they are for, as they are written; a key may be there twice.
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Every;
+
+        impl<'de> Visitor<'de> for Every {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Every)
     }
 }
 
 struct Parts<'a> {
-    object: &'a Map<String, Value>,
+    text: &'a str,
+    fields: Vec<(String, &'a RawValue)>,
     problems: Vec<String>,
 }
 
-impl Parts<'_> {
-    fn one<T: DeserializeOwned>(&mut self, place: &str, value: &Value) -> Option<T> {
-        T::deserialize(value).map_err(|error| self.problems.push(format!("{place}: {error}"))).ok()
+impl<'a> Parts<'a> {
+    fn one<T: Deserialize<'a>>(&mut self, place: &str, raw: &'a RawValue) -> Option<T> {
+        match serde_json::from_str(raw.get()) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.problems.push(format!("{place}: {}", self.located(raw, &error)));
+                None
+            }
+        }
     }
 
-    fn required<T: DeserializeOwned + Default>(&mut self, key: &str) -> T {
-        if !self.object.contains_key(key) {
+    /// An error in a part of the text, with its place in the whole.
+    fn located(&self, part: &RawValue, error: &serde_json::Error) -> String {
+        let told = error.to_string();
+        let what = told.strip_suffix(&format!(" at line {} column {}", error.line(), error.column())).unwrap_or(&told);
+        let at = part.get().as_ptr().addr() - self.text.as_ptr().addr();
+        let before = self.text.get(..at).unwrap_or_default();
+        let line = before.matches('\n').count() + error.line();
+        let ahead = if error.line() == 1 { before.len() - before.rfind('\n').map_or(0, |it| it + 1) } else { 0 };
+        format!("{what} at line {line} column {}", ahead + error.column())
+    }
+
+    fn field(&mut self, key: &str) -> Option<&'a RawValue> {
+        let mut found = self.fields.iter().filter(|(name, _)| name == key).map(|(_, raw)| *raw);
+        let (first, is_repeated) = (found.next(), found.next().is_some());
+        if is_repeated {
+            self.problems.push(format!("{key}: it is there more than once"));
+        }
+        first
+    }
+
+    fn required<T: Deserialize<'a> + Default>(&mut self, key: &str) -> T {
+        if !self.fields.iter().any(|(name, _)| name == key) {
             self.problems.push(format!("{key}: missing"));
         }
         self.optional(key)
     }
 
-    fn optional<T: DeserializeOwned + Default>(&mut self, key: &str) -> T {
-        let Some(value) = self.object.get(key) else { return T::default() };
-        self.one(key, value).unwrap_or_default()
+    fn optional<T: Deserialize<'a> + Default>(&mut self, key: &str) -> T {
+        let Some(raw) = self.field(key) else { return T::default() };
+        self.one(key, raw).unwrap_or_default()
     }
 
-    fn entries<T: DeserializeOwned>(&mut self, key: &str) -> BTreeMap<String, T> {
-        let Some(Value::Object(entries)) = self.object.get(key) else { return self.optional(key) };
-        let read =
-            entries.iter().filter_map(|(name, it)| Some((name.clone(), self.one(&format!("{key}.{name}"), it)?)));
-        read.collect()
+    fn entries<T: Deserialize<'a>>(&mut self, key: &str) -> BTreeMap<String, T> {
+        let Some(raw) = self.field(key) else { return BTreeMap::new() };
+        let Some(Entries(entries)) = self.one(key, raw) else { return BTreeMap::new() };
+        entries
+            .into_iter()
+            .filter_map(|(name, raw)| {
+                let value = self.one(&format!("{key}.{name}"), raw)?;
+                Some((name, value))
+            })
+            .collect()
     }
 
-    fn list<T: DeserializeOwned>(&mut self, key: &str) -> Vec<T> {
-        let Some(Value::Array(list)) = self.object.get(key) else { return self.optional(key) };
-        list.iter().enumerate().filter_map(|(at, it)| self.one(&format!("{key}[{at}]"), it)).collect()
+    fn list<T: Deserialize<'a>>(&mut self, key: &str) -> Vec<T> {
+        let Some(raw) = self.field(key) else { return Vec::new() };
+        let list: Vec<&RawValue> = self.one(key, raw).unwrap_or_default();
+        list.into_iter().enumerate().filter_map(|(at, raw)| self.one(&format!("{key}[{at}]"), raw)).collect()
     }
 }

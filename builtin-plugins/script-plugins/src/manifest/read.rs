@@ -1,6 +1,7 @@
 //! Reading a manifest: the first thing that is wrong rejects the plugin, and all of it can be told.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -76,17 +77,16 @@ pub(crate) fn read(folder: &Path) -> Reading {
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let value = serde_json::from_str::<Value>(text);
     let loose = value.as_ref().map(loosely).unwrap_or_default();
-    let (raw, problems) = match (serde_json::from_str::<RawManifest>(text), &value) {
-        (Ok(raw), _) => (raw, Vec::new()),
-        (Err(error), Ok(Value::Object(object))) => {
-            let (raw, parts) = RawManifest::in_parts(object);
-            let whole = format!("plugin.json parse error: {error}");
-            // One problem is told once, with its line.
-            let parts = if parts.len() > 1 { parts } else { Vec::new() };
-            let parts = parts.into_iter().map(|it| format!("plugin.json parse error: {it}"));
-            (raw, std::iter::once(whole).chain(parts).map(Rejection).collect())
-        }
-        (Err(error), _) => return Reading::failed(format!("plugin.json parse error: {error}")),
+    let parse_error = |what: &dyn fmt::Display| format!("plugin.json parse error: {what}");
+    let (raw, problems) = match serde_json::from_str::<RawManifest>(text) {
+        Ok(raw) => (raw, Vec::new()),
+        // Everything that is wrong, each once, in place of the first of it.
+        Err(error) => match RawManifest::in_parts(text) {
+            Some((raw, parts)) if !parts.is_empty() => {
+                (raw, parts.iter().map(|it| Rejection(parse_error(it))).collect())
+            }
+            _ => return Reading::failed(parse_error(&error)),
+        },
     };
     let mut reading = judge(folder, &raw, problems);
     reading.loose = loose;
@@ -115,6 +115,8 @@ fn judge(folder: &Path, raw: &RawManifest, mut problems: Vec<Rejection>) -> Read
         let what = format!("plugin protocol version {version} is newer than supported ({PROTOCOL_VERSION})");
         problems.push(Rejection(what));
     }
+    // Whose a script is stands behind what is wrong with it.
+    let of_plugin = if raw.name.is_empty() { String::new() } else { format!(" of plugin '{}'", raw.name) };
     let (capabilities, problem) = capabilities(raw);
     problems.extend(problem.map(Rejection));
 
@@ -124,28 +126,29 @@ fn judge(folder: &Path, raw: &RawManifest, mut problems: Vec<Rejection>) -> Read
             warnings.push(format!("unknown hook point '{name}' in plugin '{}'; skipping", raw.name));
             continue;
         };
-        match hook(folder, point, entry) {
+        let owner = format!("hook '{name}'{of_plugin}");
+        match hook(folder, point, entry, &owner) {
             Ok(hook) => drop(hooks.insert(point, hook)),
             Err(problem) => problems.push(problem),
         }
     }
     let mut tools = Vec::new();
     for entry in &raw.tools {
-        match tool(folder, entry) {
+        match tool(folder, entry, &of_plugin) {
             Ok(tool) => tools.push(tool),
             Err(found) => problems.extend(found),
         }
     }
     let mut commands = Vec::new();
     for entry in &raw.commands {
-        match command(folder, entry) {
+        match command(folder, entry, &of_plugin) {
             Ok(Some(command)) => commands.push(command),
             Ok(None) => warnings.push(format!("a command without a name in plugin '{}'; skipping", raw.name)),
             Err(found) => problems.extend(found),
         }
     }
     let mut login = None;
-    match raw.oauth.as_ref().map(|it| oauth(folder, it)) {
+    match raw.oauth.as_ref().map(|it| oauth(folder, it, &format!("login{of_plugin}"))) {
         Some(Ok(entry)) => login = Some(entry),
         Some(Err(found)) => problems.extend(found),
         None => {}
@@ -156,7 +159,7 @@ fn judge(folder: &Path, raw: &RawManifest, mut problems: Vec<Rejection>) -> Read
             return None;
         }
         let timeout = it.timeout_ms.map_or(PATIENT, Duration::from_millis);
-        match script(folder, &it.script) {
+        match script(folder, &it.script, &format!("memory provider{of_plugin}")) {
             Ok(script) => Some(MemoryEntry { script, timeout }),
             Err(problem) => {
                 problems.push(problem);
@@ -195,29 +198,26 @@ fn check_name(name: &str) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn hook(folder: &Path, point: HookPoint, raw: &RawHook) -> Result<Hook, Rejection> {
-    let script = script_file(folder, &raw.script)
-        .map_err(|problem| Rejection(format!("hook {}", script_problem(&raw.script, problem))))?;
+fn hook(folder: &Path, point: HookPoint, raw: &RawHook, owner: &str) -> Result<Hook, Rejection> {
+    let script = script(folder, &raw.script, owner).map_err(|Rejection(what)| Rejection(format!("hook {what}")))?;
     let timeout = raw.timeout_ms.map_or(point.patience(), Duration::from_millis);
     Ok(Hook { script, timeout, pass_args: raw.pass_args })
 }
 
-/// Finds a script that is none of a hook.
-pub(crate) fn script(folder: &Path, named: &str) -> Result<PathBuf, Rejection> {
-    script_file(folder, named).map_err(|problem| Rejection(script_problem(named, problem)))
+/// Finds the script of an owner, such as `tool 't' of plugin 'p'`.
+pub(crate) fn script(folder: &Path, named: &str, owner: &str) -> Result<PathBuf, Rejection> {
+    script_file(folder, named).map_err(|problem| {
+        let what = match problem {
+            FileProblem::Absolute | FileProblem::Escapes => "escapes the plugin directory",
+            FileProblem::Missing => "does not exist",
+            FileProblem::NotExecutable => "is not executable (try chmod +x)",
+            FileProblem::NotAFile | FileProblem::TooLarge => "is not a regular file",
+        };
+        Rejection(format!("script \"{named}\" {what}: {owner}"))
+    })
 }
 
-fn script_problem(named: &str, problem: FileProblem) -> String {
-    let what = match problem {
-        FileProblem::Absolute | FileProblem::Escapes => "escapes the plugin directory",
-        FileProblem::Missing => "does not exist",
-        FileProblem::NotExecutable => "is not executable (try chmod +x)",
-        FileProblem::NotAFile | FileProblem::TooLarge => "is not a regular file",
-    };
-    format!("script \"{named}\" {what}")
-}
-
-fn tool(folder: &Path, raw: &RawTool) -> Result<ToolEntry, Vec<Rejection>> {
+fn tool(folder: &Path, raw: &RawTool, of_plugin: &str) -> Result<ToolEntry, Vec<Rejection>> {
     let name = &raw.name;
     let mut problems = Vec::new();
     if name.is_empty() {
@@ -232,7 +232,7 @@ fn tool(folder: &Path, raw: &RawTool) -> Result<ToolEntry, Vec<Rejection>> {
             ToolClass::Destructive
         }
     };
-    let script = match script(folder, &raw.script) {
+    let script = match script(folder, &raw.script, &format!("tool '{name}'{of_plugin}")) {
         Ok(script) if problems.is_empty() => script,
         found => {
             problems.extend(found.err());

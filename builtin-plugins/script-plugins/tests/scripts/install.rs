@@ -140,7 +140,7 @@ fn script_14_1_what_cannot_be_installed_is_named_and_leaves_nothing() {
             ("  ".to_owned(), "plugin source is empty".to_owned()),
             (at("nowhere"), format!("\"{}\" is not a directory", at("nowhere"))),
             (at("empty"), format!("no plugin.json found in \"{}\"", at("empty"))),
-            (at("missing"), "hook script \"no.sh\" does not exist".to_owned()),
+            (at("missing"), "hook script \"no.sh\" does not exist: hook 'pre_tool' of plugin 'missing'".to_owned()),
             (at("escapes"), format!("the link {}/link leads out of the plugin", at("escapes"))),
         ] {
             let error = running.admin.install(&source, None).await.unwrap_err();

@@ -63,7 +63,7 @@ fn script_2_2_r054_one_bad_plugin_stops_no_other() {
         assert_eq!(running.names(), ["good", "typo"]);
         let failures: Vec<_> = running.admin.failures().unwrap().into_iter().map(|it| it.reason).collect();
         assert_eq!(failures.len(), 2, "{failures:?}");
-        assert_eq!(failures[0], "hook script \"missing.sh\" does not exist");
+        assert_eq!(failures[0], "hook script \"missing.sh\" does not exist: hook 'pre_tool' of plugin 'broken'");
         assert!(failures[1].starts_with("plugin.json parse error: "));
         let check = running.admin.check(&world.global("typo").display().to_string()).await.unwrap();
         assert_eq!(check.warnings, ["unknown hook point 'before_tol' in plugin 'typo'; skipping"]);

@@ -115,8 +115,9 @@ fn script_2_4_where_scripts_may_be() {
         (".", "is not a regular file"),
         ("sub", "is not a regular file"),
     ] {
-        assert_eq!(refused(&hook(script)), format!("hook script \"{script}\" {expected}"));
-        assert_eq!(refused(&tool(script)), format!("script \"{script}\" {expected}"));
+        let of_hook = format!("hook script \"{script}\" {expected}: hook 'pre_tool' of plugin 'p'");
+        assert_eq!(refused(&hook(script)), of_hook);
+        assert_eq!(refused(&tool(script)), format!("script \"{script}\" {expected}: tool 't' of plugin 'p'"));
     }
     // By its full name it is the same file.
     let (_temp, folder) = folder();
@@ -189,12 +190,24 @@ fn script_3_4_commands() {
         ),
         (
             json!({ "name": "c", "prompt_file": "/etc/passwd" }),
-            "prompt_file \"/etc/passwd\" must be relative to the plugin directory",
+            "prompt_file \"/etc/passwd\" must be relative to the plugin directory: command 'c' of plugin 'p'",
         ),
-        (json!({ "name": "c", "prompt_file": "../x" }), "prompt_file \"../x\" escapes the plugin directory"),
-        (json!({ "name": "c", "prompt_file": "none.md" }), "prompt_file \"none.md\" does not exist or is unreadable"),
-        (json!({ "name": "c", "prompt_file": "sub" }), "prompt_file \"sub\" is not a regular file"),
-        (json!({ "name": "c", "prompt_file": "large.md" }), "prompt_file \"large.md\" exceeds the 262144 byte limit"),
+        (
+            json!({ "name": "c", "prompt_file": "../x" }),
+            "prompt_file \"../x\" escapes the plugin directory: command 'c' of plugin 'p'",
+        ),
+        (
+            json!({ "name": "c", "prompt_file": "none.md" }),
+            "prompt_file \"none.md\" does not exist or is unreadable: command 'c' of plugin 'p'",
+        ),
+        (
+            json!({ "name": "c", "prompt_file": "sub" }),
+            "prompt_file \"sub\" is not a regular file: command 'c' of plugin 'p'",
+        ),
+        (
+            json!({ "name": "c", "prompt_file": "large.md" }),
+            "prompt_file \"large.md\" exceeds the 262144 byte limit: command 'c' of plugin 'p'",
+        ),
     ] {
         assert_eq!(refused(&json!({ "commands": [command] })), expected);
     }
@@ -257,7 +270,10 @@ fn script_3_5_logins() {
             json!({ "script": "absent", "login_script": "ok.sh" }),
             "oauth provider 'o' has no token script: set 'script' (handles all actions) or 'token_script'".to_owned(),
         ),
-        (json!({ "login_script": "plain.sh" }), "script \"plain.sh\" is not executable (try chmod +x)".to_owned()),
+        (
+            json!({ "login_script": "plain.sh" }),
+            "script \"plain.sh\" is not executable (try chmod +x): login of plugin 'p'".to_owned(),
+        ),
     ] {
         assert_eq!(refused(&login(more)), expected);
     }
@@ -269,7 +285,10 @@ fn script_3_6_memory_providers() {
         accepted(&json!({ "memory_provider": { "script": "ok.sh", "timeout_ms": 3 } })).memory_provider.unwrap();
     assert_eq!(entry.timeout.as_millis(), 3);
     assert_eq!(refused(&json!({ "memory_provider": { "script": " " } })), "memory_provider.script is empty");
-    assert_eq!(refused(&json!({ "memory_provider": { "script": "no" } })), "script \"no\" does not exist");
+    assert_eq!(
+        refused(&json!({ "memory_provider": { "script": "no" } })),
+        "script \"no\" does not exist: memory provider of plugin 'p'"
+    );
 }
 
 #[test]
@@ -339,12 +358,12 @@ fn a_check_tells_every_problem_in_one_go_and_the_first_is_why_it_is_rejected() {
             "plugin name contains a path separator: \"a/b\"",
             "plugin protocol version 2 is newer than supported (1)",
             "plugin declares unknown capabilities: fly",
-            "hook script \"missing.sh\" does not exist",
+            "hook script \"missing.sh\" does not exist: hook 'pre_tool' of plugin 'a/b'",
             "plugin declares a tool with an empty name",
             "tool '' has invalid kind 'odd' (use 'readonly' or 'destructive')",
-            "script \"plain.sh\" is not executable (try chmod +x)",
+            "script \"plain.sh\" is not executable (try chmod +x): tool '' of plugin 'a/b'",
             "command 'help' collides with a reserved builtin slash command",
-            "script \"../x\" escapes the plugin directory",
+            "script \"../x\" escapes the plugin directory: command 'help' of plugin 'a/b'",
             "oauth provider_id is empty",
             "oauth provider '' has invalid kind 'odd' (use 'openai' or 'anthropic')",
             "oauth provider '' has an empty base_url",
@@ -355,24 +374,34 @@ fn a_check_tells_every_problem_in_one_go_and_the_first_is_why_it_is_rejected() {
     assert_eq!(reading.warnings.len(), 2);
     assert_eq!(refused(&fields), problems[0]);
 
-    // Also where types are wrong in several places.
-    let fields = json!({
-        "version": 1, "description": null, "tools": [{ "script": "ok.sh" }, { "name": "t", "script": "none" }],
-        "hooks": { "pre_tool": { "script": "ok.sh", "timeout_ms": -1 } },
-    });
-    let problems: Vec<String> = with(&fields).problems.iter().map(ToString::to_string).collect();
-    let begins = [
-        "plugin.json parse error: ",
-        "plugin.json parse error: version: ",
-        "plugin.json parse error: description: ",
-        "plugin.json parse error: hooks.pre_tool: ",
-        "plugin.json parse error: tools[0]: missing field `name`",
-        "script \"none\" does not exist",
+    // Also where types are wrong in several places: each with its key and its line, and none of them twice.
+    let text = r#"{
+  "version": 1, "description": null,
+  "tools": [{ "script": "ok.sh" },
+    { "name": "t", "script": "none" }, 7],
+  "hooks": { "pre_tool": { "script": "ok.sh",
+    "timeout_ms": -1 }, "pre_bash": { "script": "ok.sh", "script": "ok.sh" } },
+  "system_prompt": "a", "oauth": [], "system_prompt": "b"
+}"#;
+    let problems: Vec<String> = read_text(text).problems.iter().map(ToString::to_string).collect();
+    let of_types = [
+        "name: missing",
+        "version: invalid type: integer `1`, expected a string at line 2 column 14",
+        "description: invalid type: null, expected a string at line 2 column 35",
+        "system_prompt: it is there more than once",
+        "hooks.pre_tool: invalid value: integer `-1`, expected u64 at line 6 column 20",
+        "hooks.pre_bash: duplicate field `script` at line 6 column 65",
+        "tools[0]: missing field `name` at line 3 column 33",
+        "tools[2]: invalid type: integer `7`, expected an object at line 4 column 40",
+        "oauth: invalid length 0, expected an object at line 7 column 35",
     ];
-    assert_eq!(problems.len(), begins.len(), "{problems:#?}");
-    for (problem, begin) in problems.iter().zip(begins) {
-        assert!(problem.starts_with(begin), "{problem} does not begin with {begin}");
-    }
+    let expected = of_types.map(|it| format!("plugin.json parse error: {it}"));
+    assert_eq!(problems[..expected.len()], expected, "{problems:#?}");
+    assert_eq!(problems[expected.len()..], ["script \"none\" does not exist: tool 't'"]);
+
+    // What is no JSON has one place.
+    let problems: Vec<String> = read_text("{ \"name\": ").problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, ["plugin.json parse error: EOF while parsing a value at line 1 column 10"]);
     let expected = name_of(Path::new("/a/folder"), &Loose::default());
     assert_eq!(expected, "folder");
 }
