@@ -169,22 +169,48 @@ fn script_6_3_an_advisory_hook_that_fails_is_told_and_holds_up_nothing() {
 }
 
 #[test]
-fn hooks_of_independent_plugins_run_side_by_side() {
+fn hooks_of_independent_plugins_run_side_by_side_wherever_their_order_cannot_be_seen() {
     run(async |world| {
-        // Each waits for the other: one after the other they would never end.
-        let (a, b) = (world.base.join("a"), world.base.join("b"));
-        let meets = |own: &std::path::Path, other: &std::path::Path| {
-            let (own, other) = (own.display(), other.display());
-            format!("touch '{own}'; until [ -e '{other}' ]; do sleep 0.01; done; echo '{{\"allow\":true}}'")
-        };
-        for point in ["turn_start", "pre_agent_start"] {
-            world.plugin("a").hook(point, &meets(&a, &b));
-            world.plugin("b").hook(point, &meets(&b, &a));
+        let points = [
+            "session_start",
+            "turn_start",
+            "pre_agent_start",
+            "turn_end",
+            "pre_compact",
+            "session_stop",
+            "session_shutdown",
+        ];
+        // At each point each waits for the other: one after the other they would never end.
+        let file = |point: &str, name: &str| world.base.join(format!("{point}-{name}"));
+        for (name, other) in [("a", "b"), ("b", "a")] {
+            let mut plugin = world.plugin(name);
+            for point in points {
+                let (own, other) = (file(point, name), file(point, other));
+                let (own, other) = (own.display(), other.display());
+                let meets = format!(
+                    "touch '{own}'; until [ -e '{other}' ]; do sleep 0.01; done; touch '{own}.met'; echo '{{}}'"
+                );
+                plugin = plugin.hook(point, &meets);
+            }
         }
-        let _running = world.start().await;
-        let agent = world.agent("main").await;
-        pre_step(&world, agent.agent(), 1, 1).await;
-        assert!(world.told().is_empty());
+        let running = world.start().await;
+        let have_met = |point: &str| ["a", "b"].iter().all(|it| file(point, &format!("{it}.met")).exists());
+        let handle = world.agent("main").await;
+        until(&world.root, || have_met("session_start")).await;
+        pre_step(&world, handle.agent(), 1, 1).await;
+        assert!(have_met("turn_start"), "the turn waits for it");
+        crate::requests::overlays(&world.root, handle.agent(), Vec::new(), (1, 1)).await;
+        assert!(have_met("pre_agent_start"), "the request waits for it");
+        turn(handle.agent(), 1);
+        until(&world.root, || have_met("turn_end")).await;
+        let (agent, trigger) = (handle.agent().clone(), CompactTrigger::Manual);
+        world.root.emit(&CompactionStart { agent, trigger, tokens: 1, budget: ContextBudget::default() });
+        until(&world.root, || have_met("pre_compact")).await;
+        handle.dispose().await;
+        until(&world.root, || have_met("session_stop")).await;
+        running.admin.shut_down().await.unwrap();
+        assert!(have_met("session_shutdown"));
+        assert_eq!(world.told(), [""; 0]);
     });
 }
 

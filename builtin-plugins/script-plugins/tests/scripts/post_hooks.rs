@@ -61,6 +61,26 @@ fn script_6_4_each_sees_the_result_as_the_one_before_left_it() {
 }
 
 #[test]
+fn script_6_4_hooks_behind_calls_that_run_side_by_side_run_side_by_side() {
+    run(async |world| {
+        // That of each call waits for that of the other.
+        let base = world.base.display();
+        let meets = format!(
+            "case $(cat) in *'\"n\":1'*) own=1; other=2;; *) own=2; other=1;; esac\n\
+             touch '{base}/'$own; until [ -e '{base}/'$other ]; do sleep 0.01; done\n\
+             echo '{{\"allow\":true,\"modify\":{{\"output\":\"met\"}}}}'\n"
+        );
+        world.plugin("p").hook_with("post_tool", &meets, json!({ "pass_args": true }));
+        world.echo("any");
+        let _running = world.start().await;
+        let (one, two) = (world.says("any", json!({ "n": 1 })), world.says("any", json!({ "n": 2 })));
+        let (one, two) = futures_util::future::join(one, two).await;
+        assert_eq!((one.as_str(), two.as_str()), ("met", "met"));
+        assert!(world.told().is_empty());
+    });
+}
+
+#[test]
 fn script_6_5_notes_for_the_model_stand_behind_the_result() {
     run(async |world| {
         world

@@ -19,7 +19,12 @@ async fn submit(root: &Root, agent: &Agent, content: Vec<ContentBlock>) -> Promp
     root.waterfall(&event, async || PromptDecision::allow()).await.unwrap()
 }
 
-async fn overlays(root: &Root, agent: &Agent, history: Vec<Message>, at: (u32, u32)) -> Vec<(Overlay, String)> {
+pub(crate) async fn overlays(
+    root: &Root,
+    agent: &Agent,
+    history: Vec<Message>,
+    at: (u32, u32),
+) -> Vec<(Overlay, String)> {
     let history = history.into_iter().map(Arc::new).collect();
     let config = LlmCallConfig { model: "m".to_owned(), ..LlmCallConfig::default() };
     let event = AgentOverlay::new(agent.clone(), at, config, history, CancellationToken::new());
