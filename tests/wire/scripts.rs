@@ -381,3 +381,62 @@ fn a_hook_that_fails_refuses_and_the_user_is_told_which_plugin_which_hook_and_wh
     assert_eq!(seen["session_id"], client.path("session.jsonl").display().to_string());
     assert_eq!(seen["workspace"], client.path("").display().to_string().trim_end_matches('/'));
 }
+
+#[test]
+fn script_20_5_an_error_answers_a_command_and_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server([text("Still here.")]);
+    let (manifest, script) = login(&server.base_url(), "manual");
+    let place = project(folder.path(), "login");
+    put(&place, &manifest, &[("o.sh", &script)]);
+    let mut client = Client::within(folder, &server, headless());
+    let begins = |client: &mut Client, begin: &str| {
+        let message = client.event("error")["message"].as_str().unwrap().to_owned();
+        assert!(message.starts_with(begin), "{message}");
+    };
+    client.send(json!({ "type": "login_oauth", "preset": "nobody" }));
+    begins(&mut client, "'nobody' has no plugin OAuth login");
+    client.send(json!({ "type": "oauth_code", "code": "x" }));
+    begins(&mut client, "No pending OAuth login.");
+    client.send(json!({ "type": "logout", "provider": "owls" }));
+    begins(&mut client, "not logged into 'owls'");
+
+    // A login whose plugin goes while it waits for its code.
+    client.send(json!({ "type": "login_oauth", "preset": "owls" }));
+    client.until("oauth_prompt");
+    client.send(json!({ "type": "disable_plugin", "name": "login" }));
+    client.until("plugin_disabled");
+    client.send(json!({ "type": "oauth_code", "code": "good" }));
+    begins(&mut client, "no plugin OAuth provider for 'owls' — pending login discarded");
+
+    client.prompt("are you there?");
+    assert_eq!(said(&client.until("done")), "Still here.");
+    let (_, status) = client.close();
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn r046_r047_scripts_at_the_end_of_a_turn_cannot_keep_it_going_and_ask_for_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in [
+        ("blocks", "cat >/dev/null; echo '{\"allow\":false,\"reason\":\"tests fail\",\"notify\":\"heard\"}'\n"),
+        ("fails", "exit 127\n"),
+    ] {
+        let manifest = json!({ "name": name, "version": "1", "hooks": { "turn_end": { "script": "t.sh" } } });
+        put(&project(folder.path(), name), &manifest, &[("t.sh", script)]);
+    }
+    let server = server([text("Done.")]);
+    let mut client = Client::within(folder, &server, Setup::default());
+    client.prompt("go");
+    assert_eq!(said(&client.until("done")), "Done.");
+    let told = |client: &Client, what: &str| {
+        client.seen.iter().any(|it| it["message"].as_str().is_some_and(|it| it.contains(what)))
+    };
+    let failed = "[fails] hook 'turn_end' exited with exit status: 127";
+    while !(told(&client, "[blocks] heard") && told(&client, failed)) {
+        client.event("info");
+    }
+    assert_eq!(server.requests().len(), 1);
+    let (_, status) = client.close();
+    assert!(status.success(), "{status}");
+}

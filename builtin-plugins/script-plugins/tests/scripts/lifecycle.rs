@@ -169,6 +169,25 @@ fn script_6_3_an_advisory_hook_that_fails_is_told_and_holds_up_nothing() {
 }
 
 #[test]
+fn r047_a_script_at_the_end_of_a_turn_that_fails_is_told_and_changes_nothing() {
+    run(async |world| {
+        world.plugin("p").hook("turn_end", "exit 127");
+        let _running = world.start().await;
+        let handle = world.agent("main").await;
+        turn(handle.agent(), 1);
+        let before = handle.agent().session().len();
+        let mut told = Vec::new();
+        until(&world.root, || {
+            told.extend(world.told());
+            !told.is_empty()
+        })
+        .await;
+        assert_eq!(told, ["warning [p] hook 'turn_end' exited with exit status: 127: ; it is passed over"]);
+        assert_eq!(handle.agent().session().len(), before, "the turn is over");
+    });
+}
+
+#[test]
 fn hooks_of_independent_plugins_run_side_by_side_wherever_their_order_cannot_be_seen() {
     run(async |world| {
         let points = [

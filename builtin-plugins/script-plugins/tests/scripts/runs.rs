@@ -1,5 +1,6 @@
 //! How a script is run: what it finds, what it may write, and that nothing of it stays.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -208,6 +209,132 @@ fn script_5_2_r138_the_environment_is_defined_and_holds_no_secret() {
     });
 }
 
+/// The names of variables that the guide promises to every script.
+fn promised() -> BTreeSet<String> {
+    let guide = include_str!("../../../../docs/script-plugins.md");
+    let row = guide.lines().find_map(|it| it.strip_prefix("| environment | ")).unwrap();
+    let quoted = row.split('`').skip(1).step_by(2).map(|it| it.split('=').next().unwrap());
+    quoted.filter(|it| it.chars().all(|it| it.is_ascii_uppercase() || it == '_')).map(str::to_owned).collect()
+}
+
+/// What a shell writes of its own environment as it was when it was started.
+const OWN_ENVIRONMENT: &str = "$(tr '\\0' ';' < /proc/$$/environ)";
+
+/// The names of what was written so.
+fn variables(shown: &str) -> BTreeSet<String> {
+    shown.split(';').filter_map(|it| Some(it.split_once('=')?.0.to_owned())).collect()
+}
+
+#[test]
+fn script_5_2_a_script_finds_exactly_the_variables_that_the_guide_promises() {
+    run(async |mut world| {
+        let promised = promised();
+        assert!(promised.len() >= 12, "{promised:?}");
+        let environment = world.config.environment.as_mut().unwrap();
+        for name in promised.iter().filter(|it| !matches!(it.as_str(), "PATH" | "HOME")) {
+            environment.insert(name.clone(), "set".to_owned());
+        }
+        for name in [
+            "LANG",
+            "LC_ALL",
+            "SHELL",
+            "TERM",
+            "SSH_AUTH_SOCK",
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "PYTHONSTARTUP",
+            "MODEL_KEY",
+            "GITHUB_TOKEN",
+            "GH_TOKEN",
+            "UMANS_PROVIDERS",
+            "CATALYST_CODE_TRUST_PROJECT_PLUGINS",
+            "IT_CLIENT",
+            "IT_OTHER",
+        ] {
+            environment.insert(name.to_owned(), "/nonexistent".to_owned());
+        }
+        let oauth = json!({
+            "provider_id": "it", "base_url": "u", "script": "login.sh", "env_passthrough": ["IT_CLIENT", "IT_UNSET"],
+        });
+        world
+            .plugin("p")
+            .with("tools", json!([{ "name": "probe", "script": "probe.sh" }]))
+            .script("probe.sh", &format!("echo \"{OWN_ENVIRONMENT}\""))
+            .with("oauth", oauth)
+            .script("login.sh", &format!("echo \"{{\\\"access_token\\\":\\\"{OWN_ENVIRONMENT}\\\"}}\""));
+        let _running = world.start().await;
+        let shown = world.says("probe", json!({})).await;
+        assert_eq!(variables(&shown), promised);
+        assert!(shown.contains("PYTHONDONTWRITEBYTECODE=1;") && !shown.contains("LINN_CALL=set"), "{shown}");
+
+        let logins = world.root.get::<dyn linn_services::oauth::OAuth>().unwrap();
+        let token = logins.token("it").await.unwrap();
+        let found = variables(secrecy::ExposeSecret::expose_secret(&token.access_token));
+        let declared = promised.into_iter().chain(["IT_CLIENT".to_owned()]).collect();
+        assert_eq!(found, declared, "a login finds what it declared as well, as far as it is set");
+    });
+}
+
+#[test]
+fn script_20_23_plugins_of_both_roots_and_logins_run_alike() {
+    run(async |mut world| {
+        world.config.trust_project = Some(true);
+        let seen = world.base.join("seen");
+        // Who it is, where it is, and in which world.
+        let shows = format!(
+            "cat >/dev/null; echo \"$(id -u) $(pwd -P) $(readlink /proc/self/ns/mnt) $(readlink /proc/self/ns/pid)\" >> '{}'\n",
+            seen.display()
+        );
+        let places = [world.global("g"), world.project("w")];
+        for (path, name) in places.into_iter().zip(["g", "w"]) {
+            let oauth = json!({ "provider_id": name, "base_url": "u", "script": "o.sh" });
+            PluginFolder::new(path, name)
+                .hook("pre_tool", &format!("{shows}echo '{{\"allow\":true}}'"))
+                .with("oauth", oauth)
+                .script("o.sh", &format!("{shows}echo '{{\"access_token\":\"t\"}}'"));
+        }
+        world.echo("any");
+        let running = world.start().await;
+        assert_eq!(running.names(), ["g", "w"]);
+        assert_eq!(
+            world.says("any", json!({})).await,
+            "{}",
+            "a gate of the user refuses nothing because of where it is"
+        );
+        let logins = world.root.get::<dyn linn_services::oauth::OAuth>().unwrap();
+        for name in ["g", "w"] {
+            logins.token(name).await.unwrap();
+        }
+        let seen = fs::read_to_string(&seen).unwrap();
+        let all: Vec<&str> = seen.lines().collect();
+        assert_eq!(all.len(), 4, "two hooks, two logins");
+        assert!(all.iter().all(|it| *it == all[0]), "{all:#?}");
+        let own = fs::read_link("/proc/self/ns/mnt").unwrap();
+        assert!(all[0].contains(&own.display().to_string()), "on the machine of the harness, as the guide says");
+        let guide = include_str!("../../../../docs/script-plugins.md");
+        assert!(guide.contains("There is no sandbox: every script, those of logins among them, runs as the user"));
+    });
+}
+
+#[test]
+fn r051_a_hook_with_blanks_and_quotes_in_its_path_runs_and_one_that_is_quoted_is_told() {
+    run(async |world| {
+        let name = "my hooks/it's a gate.sh";
+        let hooks = |script: &str| json!({ "pre_tool": { "script": script } });
+        let deny = answers(&json!({ "allow": false, "reason": "closed" }));
+        world.plugin("gate").script(name, &deny).with("hooks", hooks(name));
+        world.plugin("quoted").script(name, &deny).with("hooks", hooks(&format!("\"{name}\"")));
+        world.echo("any");
+        let running = world.start().await;
+        let denied = "Error: tool call 'any' denied by plugin 'gate' hook 'pre_tool': closed";
+        assert_eq!(world.says("any", json!({})).await, denied);
+        assert_eq!(running.names(), ["gate"]);
+        let failure = running.admin.failures().unwrap().remove(0).reason;
+        let expected = format!("hook script \"\"{name}\"\" does not exist: hook 'pre_tool' of plugin 'quoted'");
+        assert_eq!(failure, expected);
+    });
+}
+
 #[test]
 fn script_5_3_scripts_run_in_the_folder_of_the_harness() {
     run(async |world| {
@@ -256,7 +383,7 @@ fn r048_a_gate_refuses_in_a_folder_that_is_gone() {
 }
 
 #[test]
-fn script_5_1_what_runs_a_script_goes_by_its_name() {
+fn script_5_1_r051_what_runs_a_script_goes_by_its_name() {
     run(async |mut world| {
         let shell = world.base.join("my shell");
         crate::support::program(&shell, "#!/bin/bash\necho \"mine: $(cat \"$1\")\"\n");
@@ -275,7 +402,7 @@ fn script_5_1_what_runs_a_script_goes_by_its_name() {
         let _running = world.start().await;
         assert_eq!(world.says("sh", json!({})).await, "mine: text");
         assert_eq!(world.says("py", json!({})).await, "python 3");
-        assert_eq!(world.says("own", json!({})).await, "own", "R051: blanks and quotes in its name");
+        assert_eq!(world.says("own", json!({})).await, "own", "blanks and quotes in its name mean nothing");
     });
 }
 

@@ -133,6 +133,21 @@ fn tl_07_a_guard_that_has_no_answer_lets_nothing_run() {
 }
 
 #[test]
+fn r037_a_listener_that_has_no_opinion_is_no_error_and_leaves_the_call_as_it_is() {
+    run(async |root| {
+        let kit = Kit::new(&root).await;
+        kit.register(echo("a"));
+        let warned = linn_bus_test::Recorder::new();
+        warned.note(&root, |_: &linn_bus::InternalFault| ()).unwrap();
+        root.on(listener!(async move |_: &ToolsPreExecute, next: Next<'_, ToolsPreExecute>| next.run().await)).unwrap();
+        root.on(listener!(async move |_: &ToolsPostExecute, next: Next<'_, ToolsPostExecute>| next.run().await)).unwrap();
+        let result = kit.call("a", json!({ "x": 1 })).await;
+        assert_eq!((text(&result).as_str(), result.is_error), ("{\"x\":1}", false));
+        assert!(warned.names().is_empty(), "nothing is told of it");
+    });
+}
+
+#[test]
 fn r044_rules_and_later_hooks_judge_what_was_rewritten() {
     run(async |root| {
         let kit = Kit::new(&root).await;
