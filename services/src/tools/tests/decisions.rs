@@ -140,7 +140,8 @@ fn r037_a_listener_that_has_no_opinion_is_no_error_and_leaves_the_call_as_it_is(
         let warned = linn_bus_test::Recorder::new();
         warned.note(&root, |_: &linn_bus::InternalFault| ()).unwrap();
         root.on(listener!(async move |_: &ToolsPreExecute, next: Next<'_, ToolsPreExecute>| next.run().await)).unwrap();
-        root.on(listener!(async move |_: &ToolsPostExecute, next: Next<'_, ToolsPostExecute>| next.run().await)).unwrap();
+        root.on(listener!(async move |_: &ToolsPostExecute, next: Next<'_, ToolsPostExecute>| next.run().await))
+            .unwrap();
         let result = kit.call("a", json!({ "x": 1 })).await;
         assert_eq!((text(&result).as_str(), result.is_error), ("{\"x\":1}", false));
         assert!(warned.names().is_empty(), "nothing is told of it");
