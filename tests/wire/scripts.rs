@@ -197,6 +197,15 @@ fn trust_is_asked_for_denied_and_asked_for_again_when_a_byte_changed() {
     let server = server([]);
     let setup = || Setup { arguments: vec!["--no-trust-project-plugins".to_owned()], ..Setup::default() };
     let mut client = Client::within(folder, &server, setup());
+    // Whoever begins is asked at once.
+    let names: Vec<&str> = client.seen.iter().map(|it| it["type"].as_str().unwrap()).take(3).collect();
+    assert_eq!(names, ["ready", "protocol_hello", "plugin_trust_prompt"]);
+    assert_eq!(of(&client.seen, "plugin_trust_prompt")[0]["plugins"][0]["decision"], "");
+    assert_eq!(of(&client.seen, "ready")[0]["plugins_skipped"], json!(["greeter"]));
+
+    client.send(json!({ "type": "plugin_trust_decisions", "decisions": { "greeter": "maybe" } }));
+    let expected = "plugin_trust_decisions: invalid value for greeter (expected \"trust\" or \"deny\")";
+    assert_eq!(client.event("error")["message"], expected);
 
     client.send(json!({ "type": "plugin_trust_prompt" }));
     let entry = client.event("plugin_trust_prompt")["plugins"][0].clone();
@@ -439,4 +448,31 @@ fn r046_r047_scripts_at_the_end_of_a_turn_cannot_keep_it_going_and_ask_for_no_re
     assert_eq!(server.requests().len(), 1);
     let (_, status) = client.close();
     assert!(status.success(), "{status}");
+}
+
+#[test]
+fn r041_an_abort_ends_the_hook_that_a_turn_waits_for_and_all_it_started() {
+    for point in ["pre_input", "turn_start", "pre_turn", "pre_agent_start", "pre_context", "pre_tool", "post_tool"] {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest =
+            json!({ "name": "slow", "version": "1", "hooks": { point: { "script": "s.sh", "timeout_ms": 600_000 } } });
+        let script = "sleep 600 & echo \"$$ $!\" > pids.new; mv pids.new pids; wait\n";
+        put(&project(folder.path(), "slow"), &manifest, &[("s.sh", script)]);
+        let server = server([calls(&[("c1", "list_dir", json!({ "path": "." }))]), text("Over.")]);
+        let mut client = Client::within(folder, &server, Setup::default());
+        client.prompt("go");
+        let file = client.path("pids");
+        let pids = crate::client::until_some(|| std::fs::read_to_string(&file).ok());
+        client.send(json!({ "type": "abort" }));
+        client.until("aborted");
+        for pid in pids.split_whitespace() {
+            let stat = Path::new("/proc").join(pid).join("stat");
+            // It is gone, or dead and about to be reaped.
+            let is_over =
+                || std::fs::read_to_string(&stat).map_or(true, |it| it.contains(") Z ") || it.contains(") X "));
+            crate::client::until_some(|| is_over().then_some(()));
+        }
+        let (_, status) = client.close();
+        assert!(status.success(), "{point}: {status}");
+    }
 }

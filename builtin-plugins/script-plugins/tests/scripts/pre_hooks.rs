@@ -1,5 +1,6 @@
 //! Hooks that are asked before something happens.
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use linn_bus::{ListenerError, Next};
@@ -73,6 +74,30 @@ fn script_6_4_r042_each_sees_the_arguments_as_amended_so_far() {
         let result: Value = serde_json::from_str(&result).unwrap();
         assert_eq!(result, json!({ "x": 1, "keep": true, "gone": null, "y": 2 }));
         assert_eq!(kept(&seen)[0]["args"], json!({ "x": 1, "keep": true, "gone": null }));
+    });
+}
+
+#[test]
+fn r042_two_hooks_that_rewrite_one_key_come_in_their_order_whichever_is_slower() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        world.echo("bash");
+        let running = world.start().await;
+        for (first, second) in [("sleep 0.05", ""), ("", "sleep 0.05")] {
+            let says = |says: &str| json!({ "allow": true, "modify": { "command": format!("echo {says}") } });
+            let first = format!("{first}\n{}", answers(&says("ONE")));
+            let second = format!("{second}\n{}", keeps(&seen, &says("TWO")));
+            world.plugin("a").hook("pre_bash", &first);
+            world.plugin("b").hook_with("pre_bash", &second, json!({ "pass_args": true }));
+            running.admin.reload().await.unwrap();
+            for _ in 0..20 {
+                let result = world.says("bash", json!({ "command": "true" })).await;
+                assert_eq!(result, r#"{"command":"echo TWO"}"#);
+            }
+        }
+        let seen = kept(&seen);
+        assert_eq!(seen.len(), 40);
+        assert!(seen.iter().all(|it| it["args"]["command"] == "echo ONE"), "each sees what the one before made of it");
     });
 }
 
@@ -154,6 +179,61 @@ fn r045_deny_wins_wherever_it_comes_from() {
                 next.run().await
             })
             .unwrap();
+        assert_eq!(world.says("any", json!({})).await, expected);
+    });
+}
+
+#[test]
+fn r045_deny_wins_whichever_is_slower() {
+    run(async |world| {
+        world.echo("any");
+        let running = world.start().await;
+        let says = |is_allowed: bool| answers(&json!({ "allow": is_allowed, "reason": "said" }));
+        for (is_first_allowed, denier) in [(true, "b"), (false, "a")] {
+            for (first, second) in [("", "sleep 0.1\n"), ("sleep 0.1\n", "")] {
+                world.plugin("a").hook("pre_tool", &format!("{first}{}", says(is_first_allowed)));
+                world.plugin("b").hook("pre_tool", &format!("{second}{}", says(!is_first_allowed)));
+                running.admin.reload().await.unwrap();
+                let expected = format!("Error: tool call 'any' denied by plugin '{denier}' hook 'pre_tool': said");
+                assert_eq!(world.says("any", json!({})).await, expected);
+            }
+        }
+    });
+}
+
+#[test]
+fn r036_a_gate_whose_script_cannot_be_started_any_more_refuses_and_is_told() {
+    run(async |world| {
+        let allow = "#!/bin/sh\necho '{\"allow\":true}'\n";
+        let hooks = json!({ "pre_tool": { "script": "gate" } });
+        let plugin = world.plugin("p").script("gate", allow).with("hooks", hooks);
+        world.echo("any");
+        let _running = world.start().await;
+        assert_eq!(world.says("any", json!({})).await, "{}");
+        let gate = plugin.path.join("gate");
+        let began = format!("hook 'pre_tool' wait error: failed to spawn script \"{}\": ", gate.display());
+        for change in ["no program", "gone"] {
+            match change {
+                "gone" => std::fs::remove_file(&gate).unwrap(),
+                _ => std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o644)).unwrap(),
+            }
+            let denied = world.says("any", json!({})).await;
+            let expected = format!("Error: tool call 'any' denied by plugin 'p' hook 'pre_tool': {began}");
+            assert!(denied.starts_with(&expected), "{change}: {denied}");
+            let told = world.told();
+            assert!(told.len() == 1 && told[0].starts_with(&format!("warning [p] {began}")), "{change}: {told:?}");
+        }
+    });
+}
+
+#[test]
+fn r049_an_answer_with_a_mark_and_line_ends_of_other_systems_refuses() {
+    run(async |world| {
+        let script = "cat >/dev/null; printf '\\xef\\xbb\\xbf{\"allow\":false,\"reason\":\"marked\"}\\r\\n'";
+        world.plugin("p").hook("pre_tool", script);
+        world.echo("any");
+        let _running = world.start().await;
+        let expected = "Error: tool call 'any' denied by plugin 'p' hook 'pre_tool': marked";
         assert_eq!(world.says("any", json!({})).await, expected);
     });
 }

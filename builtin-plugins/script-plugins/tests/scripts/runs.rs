@@ -434,7 +434,7 @@ fn r032_r040_many_runs_of_what_reads_nothing_succeed_and_leave_no_zombies() {
     run(async |world| {
         probe(&world, "echo x", &json!({}));
         let _running = world.start().await;
-        for _ in 0..50 {
+        for _ in 0..100 {
             let ten = (0..10).map(|_| world.says("probe", json!({ "x": "y".repeat(70_000) })));
             assert_eq!(join_all(ten).await, ["x"; 10]);
         }

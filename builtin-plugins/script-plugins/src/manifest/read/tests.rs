@@ -96,7 +96,7 @@ fn r049_a_mark_and_line_ends_of_other_systems_are_read() {
 }
 
 #[test]
-fn script_2_4_where_scripts_may_be() {
+fn script_2_4_20_24_where_scripts_may_be_and_that_they_are_files() {
     let hook = |script: &str| json!({ "hooks": { "pre_tool": { "script": script } } });
     let tool = |script: &str| json!({ "tools": [{ "name": "t", "script": script }] });
     for script in ["ok.sh", "./sub/ok.sh", "inside.sh"] {
@@ -110,7 +110,7 @@ fn script_2_4_where_scripts_may_be() {
         ("/bin/sh", "escapes the plugin directory"),
         ("missing.sh", "does not exist"),
         ("plain.sh", "is not executable (try chmod +x)"),
-        // 20.24: a folder has these permissions too.
+        // A folder has these permissions too.
         ("", "is not a regular file"),
         (".", "is not a regular file"),
         ("sub", "is not a regular file"),
