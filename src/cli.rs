@@ -143,10 +143,12 @@ enum PluginCommand {
         /// The library, or the folder.
         path: PathBuf,
     },
-    /// Trust a library that a workspace brings, with exactly its content of now.
+    /// Trust a library or scripts that a workspace brings, with exactly their content of now.
     Trust {
-        /// The library.
-        library: PathBuf,
+        /// The library; or scripts, by their name or folder.
+        what: PathBuf,
+        #[command(flatten)]
+        settings: SettingsArguments,
     },
     /// Make the crate of a new plugin, with a test and a README.
     New {

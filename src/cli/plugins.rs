@@ -7,11 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use linn::Harness;
-use linn::loader::{LibraryFile, Listing, ListingSource, TrustStore};
+use linn::loader::{LibraryFile, Listing, ListingSource};
 use linn::services::plugin_admin::PluginAdmin;
 
 use crate::cli::terminal::Terminal;
-use crate::cli::{PluginArguments, PluginCommand, sessions};
+use crate::cli::{PluginArguments, PluginCommand};
 
 /// Does what a command says. Whether all is well.
 pub(crate) async fn plugin(arguments: PluginArguments, terminal: &Terminal) -> anyhow::Result<bool> {
@@ -23,11 +23,7 @@ pub(crate) async fn plugin(arguments: PluginArguments, terminal: &Terminal) -> a
             listed.map(|()| true)
         }
         PluginCommand::Check { path } => check(&path, terminal).await,
-        PluginCommand::Trust { library } => {
-            let digest = TrustStore::new(linn::trust_file(&sessions::home()?)).trust(&library)?;
-            terminal.say(&format!("{} is trusted with exactly this content: {digest}", library.display()));
-            Ok(true)
-        }
+        PluginCommand::Trust { what, settings } => manage::trust(&what, &settings, terminal).await.map(|()| true),
         PluginCommand::New { name, folder, sdk } => workshop::new(&name, &folder, sdk, terminal).map(|()| true),
         PluginCommand::Build { folder } => workshop::build(&folder, terminal).map(|_| true),
         PluginCommand::Install { what, scope, settings } => {
@@ -47,12 +43,16 @@ pub(crate) async fn list(harness: &Harness, json: bool, terminal: &Terminal) -> 
         None => Vec::new(),
     };
     let admin = harness.context().get::<dyn PluginAdmin>();
-    let (scripts, failures) = match &admin {
-        Some(admin) => (admin.list()?, admin.failures()?),
+    let (scripts, waiting, failures) = match &admin {
+        Some(admin) => (admin.list()?, admin.trust_entries()?, admin.failures()?),
         None => Default::default(),
     };
+    let is_loaded = |path: &str| scripts.iter().any(|it| it.path == path);
+    let waiting: Vec<_> = waiting.into_iter().filter(|it| !is_loaded(&it.path)).collect();
     if json {
-        let all = serde_json::json!({ "native": native, "scripts": scripts, "failures": failures });
+        let all = serde_json::json!({
+            "native": native, "scripts": scripts, "waiting": waiting, "failures": failures,
+        });
         terminal.plain(&format!("{all:#}"));
         return Ok(());
     }
@@ -72,6 +72,10 @@ pub(crate) async fn list(harness: &Harness, json: bool, terminal: &Terminal) -> 
     }
     for it in &scripts {
         let state = if it.enabled { "enabled" } else { "disabled" };
+        terminal.plain(&format!("{} {}  script plugin at {}, {state}", it.name, it.version, it.path));
+    }
+    for it in &waiting {
+        let state = if it.decision == "deny" { "denied by you" } else { "waits for your trust" };
         terminal.plain(&format!("{} {}  script plugin at {}, {state}", it.name, it.version, it.path));
     }
     for it in &failures {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, stderr, stdout};
+use crate::stage::{Stage, says, stderr, stdout};
 
 #[test]
 fn plugins_of_the_program_are_listed_and_can_be_left_out_and_configured() {
@@ -46,6 +46,89 @@ fn a_folder_of_scripts_is_checked_and_everything_wrong_is_told_at_once() {
     let output = stage.linn(&["plugin", "check", stage.path("plugin/plugin.json").to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(!stderr(&output).is_empty());
+}
+
+/// Writes a plugin of scripts whose hooks do `what`.
+fn scripts(stage: &Stage, folder: &str, hooks: &Value, what: &str) {
+    let name = folder.rsplit('/').next().unwrap();
+    stage.write(&format!("{folder}/plugin.json"), &json!({ "name": name, "version": "1", "hooks": hooks }).to_string());
+    stage.write(&format!("{folder}/h.sh"), what);
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(stage.path(&format!("{folder}/h.sh")), permissions).unwrap();
+}
+
+#[test]
+fn r055_scripts_of_a_workspace_run_once_they_are_trusted_and_until_a_byte_of_them_changes() {
+    let stage = Stage::new();
+    let ran = stage.path("hook_ran");
+    // What a human says waits until the plugin has heard of the session.
+    let hooks = json!({ "session_start": { "script": "h.sh" }, "pre_input": { "script": "h.sh" } });
+    let touches = format!("touch '{}'\necho '{{\"allow\":true}}'\n", ran.display());
+    scripts(&stage, "work/.catalyst-code/plugins/gate", &hooks, &touches);
+    let run = || {
+        let model = stage.recording("r", &[says("Hello.")]);
+        let output = stage.run("hi", &model, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        (stderr(&output), std::fs::remove_file(&ran).is_ok())
+    };
+    let work = stage.path("work");
+    let linn = |arguments: &[&str]| stage.linn(&[arguments, &["--workspace", work.to_str().unwrap()]].concat());
+    let listed = || stdout(&linn(&["plugin", "list"]));
+
+    let (told, has_run) = run();
+    assert!(!has_run && told.contains("skipping project-scoped plugin 'gate'"), "{told}");
+    assert!(told.contains("linn plugin trust gate"), "{told}");
+    assert!(listed().contains("plugins/gate, waits for your trust"), "{}", listed());
+    let all: Value = serde_json::from_str(&stdout(&linn(&["plugin", "list", "--json"]))).unwrap();
+    assert_eq!((&all["waiting"][0]["name"], &all["waiting"][0]["decision"]), (&json!("gate"), &json!("")));
+
+    let trusted = linn(&["plugin", "trust", "gate"]);
+    assert_eq!(trusted.status.code(), Some(0), "{}", stderr(&trusted));
+    let said = stdout(&trusted);
+    assert!(said.contains("plugins/gate is trusted with exactly what it holds now"), "{said}");
+    assert!(listed().contains("plugins/gate, enabled"), "{}", listed());
+    let (told, has_run) = run();
+    assert!(has_run && !told.contains("skipping"), "{told}");
+
+    stage.write("work/.catalyst-code/plugins/gate/h.sh", &(touches.clone() + "#"));
+    let (told, has_run) = run();
+    assert!(!has_run && told.contains("skipping project-scoped plugin 'gate'"), "{told}");
+    // By its folder, too.
+    let folder = stage.path("work/.catalyst-code/plugins/gate");
+    assert_eq!(linn(&["plugin", "trust", folder.to_str().unwrap()]).status.code(), Some(0));
+    assert!(run().1);
+
+    let nothing = linn(&["plugin", "trust", "nothing"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(stderr(&nothing).contains("nothing of the workspace is called `nothing`"), "{}", stderr(&nothing));
+}
+
+#[test]
+fn r054_what_is_wrong_with_scripts_is_told_at_the_start_and_the_good_ones_run() {
+    let stage = Stage::new();
+    let ran = stage.path("hook_ran");
+    let of = |script: &str, point: &str| json!({ point: { "script": script } });
+    let folder = "home/.catalyst-code/plugins";
+    let touches = format!("touch '{}'\necho '{{\"allow\":true}}'\n", ran.display());
+    scripts(&stage, &format!("{folder}/typo"), &of("h.sh", "before_tol"), "");
+    scripts(&stage, &format!("{folder}/missing"), &of("none.sh", "pre_input"), "");
+    scripts(&stage, &format!("{folder}/good"), &of("h.sh", "pre_input"), &touches);
+    let model = stage.recording("r", &[says("Hello.")]);
+    let output = stage.run("hi", &model, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told = stderr(&output);
+    for warning in [
+        "unknown hook point 'before_tol' in plugin 'typo'; skipping",
+        "failed to load plugin in \"missing\": hook script \"none.sh\" does not exist: hook 'pre_input' of plugin 'missing'",
+    ] {
+        assert_eq!(told.matches(warning).count(), 1, "{told}");
+    }
+    assert!(ran.exists());
+    // Who wants it strict asks before.
+    for (name, code) in [("good", 0), ("missing", 1)] {
+        let checked = stage.linn(&["plugin", "check", stage.path(&format!("{folder}/{name}")).to_str().unwrap()]);
+        assert_eq!(checked.status.code(), Some(code), "{name}");
+    }
 }
 
 #[test]

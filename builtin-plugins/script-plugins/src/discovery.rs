@@ -109,9 +109,9 @@ fn look_at_root(scan: &mut Scan, look: &Look<'_>, root: &Path, gate: Gate) {
             Err(Stopped::Gated(digest, decision)) => {
                 let skipped = skipped(&read(&folder), &folder, digest, decision);
                 scan.warnings.push(format!(
-                    "skipping project-scoped plugin '{}' (in \"{}\"); trust it with the plugin trust prompt \
-                     (/plugin-trust), set --trust-project-plugins / CATALYST_CODE_TRUST_PROJECT_PLUGINS=1, or install \
-                     it from elsewhere",
+                    "skipping project-scoped plugin '{0}' (in \"{1}\"); trust it with the plugin trust prompt \
+                     (/plugin-trust) or `linn plugin trust {0}`, set --trust-project-plugins / \
+                     CATALYST_CODE_TRUST_PROJECT_PLUGINS=1, or install it from elsewhere",
                     skipped.trust.name, skipped.trust.path
                 ));
                 scan.skipped.push(skipped);

@@ -8,11 +8,12 @@ use anyhow::{Context as _, bail};
 use linn::Harness;
 use linn::bus::Svc;
 use linn::config::{Config, Entry, EntryChange, Layer, UserFile};
-use linn::loader::LibraryFile;
-use linn::services::plugin_admin::PluginAdmin;
+use linn::loader::{LibraryFile, TrustStore};
+use linn::services::plugin_admin::{PluginAdmin, PluginTrust};
 
 use crate::cli::loaded::SettingsArguments;
 use crate::cli::plugins::workshop;
+use crate::cli::sessions;
 use crate::cli::terminal::Terminal;
 
 /// Installs what is named, by what it is. Whether it runs.
@@ -110,6 +111,33 @@ pub(crate) async fn remove(name: &str, settings: &SettingsArguments, terminal: &
         terminal.say(&format!("removed {}", library.path.display()));
     }
     Ok(())
+}
+
+/// Trusts what a workspace brings as it is now: a library, or scripts by their name or folder.
+pub(crate) async fn trust(what: &Path, settings: &SettingsArguments, terminal: &Terminal) -> anyhow::Result<()> {
+    if what.is_file() {
+        let digest = TrustStore::new(linn::trust_file(&sessions::home()?)).trust(what)?;
+        terminal.say(&format!("{} is trusted with exactly this content: {digest}", what.display()));
+        return Ok(());
+    }
+    let folder = what.canonicalize().ok();
+    with_scripts(settings, async |admin| {
+        let is_it = |it: &PluginTrust| Path::new(&it.name) == what || folder.as_deref() == Some(Path::new(&it.path));
+        let Some(found) = admin.trust_entries()?.into_iter().find(is_it) else {
+            bail!(
+                "nothing of the workspace is called `{}`, and no library is there; `linn plugin list` shows what there is",
+                what.display()
+            );
+        };
+        admin.decide([(found.path.clone(), "trust".to_owned())].into()).await?;
+        terminal.say(&format!("{} is trusted with exactly what it holds now", found.path));
+        let failures = admin.failures()?;
+        match failures.iter().find(|it| it.path == found.path) {
+            Some(failure) => bail!("but it cannot be loaded: {}", failure.reason),
+            None => Ok(()),
+        }
+    })
+    .await
 }
 
 /// Has a plugin run or not. Whether it is so.
