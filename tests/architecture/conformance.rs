@@ -130,6 +130,36 @@ fn case_of(text: &str, family: Option<&'static str>) -> Option<Case> {
     Some((named.or(family.filter(|_| name.is_empty()))?, digits.parse().ok()?))
 }
 
+/// The tables of a page whose last column is `tests`: what a table is of, and its rows, each with the names of its tests.
+pub(crate) fn tables_of_tests(markdown: &str) -> BTreeMap<&str, BTreeMap<&str, Vec<&str>>> {
+    let mut tables: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    let mut current = None;
+    for line in markdown.lines() {
+        let Some(cells) = line.strip_prefix("| ").and_then(|it| it.strip_suffix(" |")) else {
+            current = None;
+            continue;
+        };
+        let cells: Vec<&str> = cells.split(" | ").collect();
+        let (Some(first), Some(last)) = (cells.first(), cells.last()) else { continue };
+        match current {
+            None if *last == "tests" => current = Some(tables.entry(first).or_default()),
+            Some(ref mut rows) if !first.starts_with("---") => {
+                rows.insert(first.trim_matches('`'), last.split('`').skip(1).step_by(2).collect());
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+#[test]
+fn tables_of_tests_are_told_from_others() {
+    let page = "| case | x |\n| --- | --- |\n| EV-01 | `a` |\n\n| point | is | tests |\n| --- | --- | --- |\n| `p` | x | `a`, `b` |\n| q | y | none |\n";
+    let tables = tables_of_tests(page);
+    assert_eq!(tables.len(), 1);
+    assert_eq!(tables["point"], BTreeMap::from([("p", vec!["a", "b"]), ("q", vec![])]));
+}
+
 #[test]
 fn names_tell_their_cases() {
     assert_eq!(of_name("lp_01_a_turn"), [("LP", 1)]);

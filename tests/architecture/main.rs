@@ -134,6 +134,37 @@ fn every_case_is_a_test_or_a_row_that_says_what_is_otherwise() {
 }
 
 #[test]
+fn every_point_weakness_and_input_of_script_plugins_has_tests_that_are_there() {
+    let rust: Vec<String> = files().iter().filter(|path| path.ends_with(".rs")).map(|path| read(path)).collect();
+    let tests: BTreeSet<&str> = rust.iter().flat_map(|text| conformance::tests_of(text)).collect();
+    let page = read("docs/conformance.md");
+    let tables = conformance::tables_of_tests(&page);
+    let mut problems = Vec::new();
+    for (table, row, names) in tables.iter().flat_map(|(table, rows)| rows.iter().map(move |it| (table, it.0, it.1))) {
+        if names.is_empty() {
+            problems.push(format!("{table} {row} has no test"));
+        }
+        let unknown = names.iter().filter(|it| !tests.contains(*it));
+        problems.extend(unknown.map(|it| format!("{table} {row}: `{it}` is no test")));
+    }
+    // The points are where the plugin declares them.
+    let declared = read("builtin-plugins/script-plugins/src/hooks.rs");
+    let declared = declared.split("points! {").nth(1).and_then(|it| it.split('}').next()).unwrap_or_default();
+    let points = declared.split('"').skip(1).step_by(2).map(str::to_owned);
+    let weaknesses = (1..=25).map(|it| it.to_string());
+    let inputs = (32..=55).map(|it| conformance::written(("R", it)));
+    let wanted =
+        [("hook point", points.collect::<Vec<_>>()), ("weakness", weaknesses.collect()), ("input", inputs.collect())];
+    for (table, rows) in wanted {
+        assert!(rows.len() >= 18, "{table}: {rows:?}");
+        let there = tables.get(table);
+        let missing = rows.iter().filter(|row| !there.is_some_and(|it| it.contains_key(row.as_str())));
+        problems.extend(missing.map(|row| format!("{table} {row} is missing")));
+    }
+    assert_none("tests of script plugins", problems);
+}
+
+#[test]
 fn ci_runs_the_commands_of_the_readme() {
     let readme = read("README.md");
     let commands = repository::commands_below(&readme, "## Test");

@@ -476,3 +476,50 @@ fn r041_an_abort_ends_the_hook_that_a_turn_waits_for_and_all_it_started() {
         assert!(status.success(), "{point}: {status}");
     }
 }
+
+#[test]
+fn script_20_2_overrides_and_tools_that_are_taken_away_hold_side_by_side_and_within_bulk() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "secret").unwrap();
+    let manifest = json!({
+        "name": "reader", "version": "1", "disable_tools": ["grep"],
+        "tools": [{ "name": "read_file", "script": "r.sh", "kind": "readonly", "override": true }],
+    });
+    put(&project(folder.path(), "reader"), &manifest, &[("r.sh", "cat >/dev/null; echo redacted\n")]);
+    let read = || json!({ "path": "a.txt" });
+    let inner = json!([
+        { "name": "read_file", "args": read() },
+        { "name": "grep", "args": { "pattern": "secret" } },
+        { "name": "read_file", "args": read() },
+    ]);
+    let server = server([
+        calls(&[
+            ("c1", "read_file", read()),
+            ("c2", "read_file", read()),
+            ("c3", "grep", json!({ "pattern": "secret" })),
+        ]),
+        calls(&[("c0", "load_tools", json!({ "tools": ["bulk"] }))]),
+        calls(&[("c4", "bulk", json!({ "calls": inner }))]),
+        text("Over."),
+    ]);
+    let mut client = Client::within(folder, &server, Setup::default());
+    client.prompt("go");
+    let events = client.until("done");
+    let output = |id: &str| {
+        let result = of(&events, "tool_result").into_iter().find(|it| it["id"] == id).unwrap();
+        (result["ok"].as_bool().unwrap(), result["output"].as_str().unwrap().to_owned())
+    };
+    for id in ["c1", "c2"] {
+        assert_eq!(output(id), (true, "redacted".to_owned()), "{id}");
+    }
+    let (is_ok, why) = output("c3");
+    assert!(!is_ok && !why.contains("secret"), "{why}");
+    let (_, all) = output("c4");
+    assert_eq!(all.matches("redacted").count(), 2, "{all}");
+    assert!(!all.contains("secret"), "{all}");
+    let offered = server.requests()[0].json()["tools"].clone();
+    let names: Vec<&str> =
+        offered.as_array().unwrap().iter().map(|it| it["function"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names.iter().filter(|it| **it == "read_file").count(), 1, "one schema: {names:?}");
+    assert!(!names.contains(&"grep"), "{names:?}");
+}

@@ -42,6 +42,17 @@ fn script_20_7_r033_input_and_outputs_are_served_at_the_same_time() {
 }
 
 #[test]
+fn script_20_7_the_deadline_is_counted_once_for_the_whole_exchange() {
+    run(async |world| {
+        // It takes its input only after most of its time: that is no new beginning of it.
+        probe(&world, "sleep 0.7; cat >/dev/null; sleep 0.7; echo fine", &json!({ "timeout_ms": 1_000 }));
+        let _running = world.start().await;
+        let result = world.says("probe", json!({ "x": "y".repeat(300_000) })).await;
+        assert_eq!(result, "plugin tool 'probe' handler timed out after 1000ms");
+    });
+}
+
+#[test]
 fn script_1_the_limits_of_what_is_written_and_told_are_exact() {
     run(async |world| {
         let script = "read -r input\nn=${input#*\\\"n\\\":}\nn=${n%%[!0-9]*}\nhead -c \"$n\" /dev/zero | tr '\\0' x\n";
