@@ -311,62 +311,96 @@ fn is_assignment(written: &str) -> bool {
         && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
-/// Commands that run what their arguments or their input say.
+/// Commands that run what their arguments or their input say, or change what the name of another one runs. Without the
+/// numbers of versions.
 const WRAPPERS: &[&str] = &[
     ".",
     "ash",
+    "at",
     "awk",
     "bash",
+    "batch",
     "builtin",
+    "bun",
     "busybox",
+    "bwrap",
+    "capsh",
+    "choom",
     "chroot",
+    "chrt",
     "command",
+    "compgen",
     "csh",
     "dash",
+    "deno",
     "doas",
+    "enable",
+    "entr",
     "env",
     "eval",
     "exec",
+    "expect",
+    "fakeroot",
+    "faketime",
     "find",
+    "firejail",
     "fish",
     "flock",
     "gawk",
+    "gdb",
+    "hash",
     "ionice",
     "ksh",
     "lua",
     "make",
+    "mapfile",
     "mksh",
     "nice",
     "node",
     "nohup",
+    "npx",
     "nsenter",
+    "numactl",
     "parallel",
     "perl",
     "php",
+    "pkexec",
+    "prlimit",
     "pwsh",
     "python",
-    "python2",
-    "python3",
     "rbash",
+    "readarray",
     "ruby",
+    "run-parts",
+    "runuser",
+    "screen",
     "script",
     "sed",
+    "setarch",
+    "setpriv",
     "setsid",
     "sh",
     "source",
     "ssh",
+    "start-stop-daemon",
     "stdbuf",
     "strace",
     "su",
     "sudo",
     "systemd-run",
+    "taskset",
+    "tclsh",
     "tcsh",
     "time",
     "timeout",
+    "tmux",
+    "toybox",
     "trap",
+    "unbuffer",
     "unshare",
     "watch",
     "xargs",
+    "yash",
     "zsh",
 ];
 
@@ -379,7 +413,9 @@ impl SimpleCommand {
 
     /// Whether it may run another command that is not seen here as one.
     pub(crate) fn is_wrapper(&self) -> bool {
-        WRAPPERS.contains(&self.name().as_str())
+        let name = self.name();
+        let unversioned = name.trim_end_matches(|it: char| it.is_ascii_digit() || matches!(it, '.' | '-'));
+        [name.as_str(), unversioned].iter().any(|it| WRAPPERS.contains(it))
     }
 
     /// Everything that a rule which forbids may mean by it.
@@ -496,13 +532,29 @@ mod tests {
     }
 
     #[test]
+    fn a_version_hides_no_wrapper() {
+        for (line, is_wrapper) in [
+            ("python3 x", true),
+            ("/usr/bin/python3.12 x", true),
+            ("lua5.4 x", true),
+            ("perl-5.36 x", true),
+            ("md5sum x", false),
+            ("base64 x", false),
+            ("7z x", false),
+        ] {
+            let Line::Simple(commands) = read(line) else { panic!() };
+            assert_eq!(commands[0].is_wrapper(), is_wrapper, "{line}");
+        }
+    }
+
+    #[test]
     fn names_are_read_as_the_shell_would_find_them() {
         for line in ["touch a", "/usr/bin/touch a", "'touch' a", r"t\ouch a", "X=1 touch a", "TOUCH a"] {
             let Line::Simple(commands) = read(line) else { panic!() };
             assert_eq!(commands[0].name(), "touch");
             assert!(commands[0].readings().contains(&"touch a".to_owned()), "{line}");
         }
-        for line in ["sh -c x", "/bin/bash -lc x", "eval x", "xargs touch", "env touch"] {
+        for line in ["sh -c x", "/bin/bash -lc x", "eval x", "xargs touch", "env touch", ". x"] {
             let Line::Simple(commands) = read(line) else { panic!() };
             assert!(commands[0].is_wrapper(), "{line}");
         }

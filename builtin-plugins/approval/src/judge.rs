@@ -7,7 +7,7 @@ use linn_services::approval::ApprovalMode;
 use linn_services::tools::ToolClass;
 
 use crate::command::SimpleCommand;
-use crate::glob::{fits, literal_prefix};
+use crate::glob::fits;
 use crate::restricted::restricted_path;
 use crate::rule::{Rule, Rules};
 use crate::subject::{Subject, Unit};
@@ -82,13 +82,12 @@ pub(crate) fn is_exactly_covered(subject: &Subject, allow: &[Rule]) -> bool {
 fn covers(rule: &Rule, unit: &Unit) -> bool {
     match unit {
         _ if rule.is_for_all() => true,
-        Unit::Command(command) => fits(&rule.pattern, &command.text),
+        Unit::Command(command) => rule.fits(&command.text),
         Unit::Path(path) => {
-            let leads_elsewhere =
-                path.resolved.as_ref().is_some_and(|it| *it != path.plain && !fits(&rule.pattern, it));
-            !path.goes_up && !leads_elsewhere && (fits(&rule.pattern, &path.plain) || rule.pattern == path.written)
+            let leads_elsewhere = path.resolved.as_ref().is_some_and(|it| *it != path.plain && !rule.fits(it));
+            !path.goes_up && !leads_elsewhere && (rule.fits(&path.plain) || rule.pattern == path.written)
         }
-        Unit::Text(text) => fits(&rule.pattern, text),
+        Unit::Text(text) => rule.fits(text),
         Unit::Whole => false,
     }
 }
@@ -113,7 +112,7 @@ fn is_beaten(denied: &Rule, subject: &Subject, allow: &[Rule]) -> bool {
 
 /// How narrow a rule is: how much a call has to begin with.
 fn width(rule: &Rule) -> usize {
-    literal_prefix(&rule.pattern).chars().count()
+    rule.literal_prefix().chars().count()
 }
 
 /// Whether a rule that forbids means a call.
@@ -150,7 +149,7 @@ fn suspicion(subject: &Subject, forbidding: &[Rule], allow: &[Rule], is_allowed:
         return Some(format!("the command line {}, so it may be what rule {first} is about", unclear.why()));
     }
     for command in subject.commands() {
-        let is_named = allow.iter().any(|it| width(it) > 0 && fits(&it.pattern, &command.text));
+        let is_named = allow.iter().any(|it| width(it) > 0 && it.fits(&command.text));
         if command.is_wrapper() && !is_named {
             let name = command.name();
             return Some(format!("`{name}` runs other commands, so it may be what rule {first} is about"));
@@ -160,7 +159,7 @@ fn suspicion(subject: &Subject, forbidding: &[Rule], allow: &[Rule], is_allowed:
             .or_else(|| specific.iter().filter(|_| !is_allowed).find(|it| resembles(command, it, Options::AreLeftOut)));
         // A rule that allows at least as much of the command by its words has the human's word already.
         if let Some(rule) = resembled
-            && !allow.iter().any(|it| fits(&it.pattern, &command.text) && width(it) >= width(rule))
+            && !allow.iter().any(|it| it.fits(&command.text) && width(it) >= width(rule))
         {
             return Some(format!("the command may be what rule {rule} is about"));
         }
@@ -177,7 +176,7 @@ enum Options {
 
 /// Whether a command has the words of a rule, with others in between.
 fn resembles(command: &SimpleCommand, rule: &Rule, options: Options) -> bool {
-    let prefix = literal_prefix(&rule.pattern).to_lowercase();
+    let prefix = rule.literal_prefix().to_lowercase();
     let mut wanted = prefix.split_whitespace();
     let Some(name) = wanted.next() else { return false };
     let name = name.rsplit('/').next().unwrap_or(name);

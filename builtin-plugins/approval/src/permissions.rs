@@ -79,6 +79,7 @@ fn rule_of(permission: &Permission) -> Option<Rule> {
     match permission {
         Permission::Tool { tool } => Some(Rule::new(tool.as_str(), "*")),
         Permission::Pattern { tool, pattern } => Some(Rule::new(tool.as_str(), pattern)),
+        Permission::Exact { tool, target } => Some(Rule::exact(tool.as_str(), target)),
         _ => None,
     }
 }

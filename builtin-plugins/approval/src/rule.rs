@@ -3,6 +3,7 @@
 use linn_services::approval::ApprovalRuleReport;
 
 use crate::config::ApprovalGateConfig;
+use crate::glob::{fits, literal_prefix};
 
 /// What a rule does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,19 +13,26 @@ pub(crate) enum Effect {
     Ask,
 }
 
-/// A rule: the calls of a tool that fit a pattern.
+/// A rule: the calls of a tool that fit a pattern, or are about exactly one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// Name of the tool in small letters; `*` for each.
     pub(crate) tool: String,
     /// What the calls fit; `*` for all.
     pub(crate) pattern: String,
+    /// `*` and `?` in the pattern stand for themselves.
+    pub(crate) is_exact: bool,
 }
 
 impl Rule {
     pub(crate) fn new(tool: &str, pattern: &str) -> Self {
         let pattern = if pattern.is_empty() { "*" } else { pattern };
-        Self { tool: tool.to_lowercase(), pattern: pattern.to_owned() }
+        Self { tool: tool.to_lowercase(), pattern: pattern.to_owned(), is_exact: false }
+    }
+
+    /// The calls that are about exactly this.
+    pub(crate) fn exact(tool: &str, target: &str) -> Self {
+        Self { tool: tool.to_lowercase(), pattern: target.to_owned(), is_exact: true }
     }
 
     /// Whether it is about this tool, named in small letters.
@@ -34,7 +42,17 @@ impl Rule {
 
     /// Whether it is about all calls of its tool.
     pub(crate) fn is_for_all(&self) -> bool {
-        self.pattern.chars().all(|it| it == '*')
+        !self.is_exact && self.pattern.chars().all(|it| it == '*')
+    }
+
+    /// Whether a text fits it.
+    pub(crate) fn fits(&self, text: &str) -> bool {
+        if self.is_exact { self.pattern == text } else { fits(&self.pattern, text) }
+    }
+
+    /// What a text has to begin with to fit.
+    pub(crate) fn literal_prefix(&self) -> &str {
+        if self.is_exact { &self.pattern } else { literal_prefix(&self.pattern) }
     }
 }
 

@@ -45,7 +45,9 @@ impl Bridge {
                     self.keep_escalations();
                 }
                 Permission::Tool { tool } => self.tell_permitted(tool.as_str(), "*"),
-                Permission::Pattern { tool, pattern } => self.tell_permitted(tool.as_str(), pattern),
+                Permission::Pattern { tool, pattern: what } | Permission::Exact { tool, target: what } => {
+                    self.tell_permitted(tool.as_str(), what);
+                }
             },
             ApprovalChanged::Cleared { .. } => self.keep_escalations(),
             // There is no word for it on the wire.

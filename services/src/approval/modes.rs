@@ -56,7 +56,8 @@ pub enum PermissionScope {
     Class,
     /// Every call of the same tool.
     Tool,
-    /// Calls of the same tool that fit a pattern; without one, those on exactly the same path or with the same command.
+    /// Calls of the same tool that fit a pattern; without one, or with what the call is about for one, those on exactly the
+    /// same path or with the same command.
     Pattern(Option<String>),
 }
 
@@ -80,6 +81,13 @@ pub enum Permission {
         tool: ToolName,
         /// The pattern: `*` stands for any text, `?` for one character.
         pattern: String,
+    },
+    /// Calls of a tool on exactly one path, or with one command: `*` and `?` stand for themselves.
+    Exact {
+        /// The tool.
+        tool: ToolName,
+        /// The path or the command.
+        target: String,
     },
 }
 
@@ -185,7 +193,12 @@ impl PermissionScope {
                 let target = arguments.and_then(pattern_target).ok_or(PatternError::NoTarget)?;
                 let pattern = pattern.unwrap_or_else(|| target.to_owned());
                 check_pattern_scope(&pattern, target)?;
-                Ok(Permission::Pattern { tool, pattern })
+                // A human who was shown `rm *.tmp` meant that line, and not all that begin and end like it.
+                Ok(if pattern == target {
+                    Permission::Exact { tool, target: pattern }
+                } else {
+                    Permission::Pattern { tool, pattern }
+                })
             }
         }
     }
@@ -198,7 +211,7 @@ impl Permission {
             Self::Class { class: ToolClass::Destructive } => "destructive:always".to_owned(),
             Self::Class { class: ToolClass::ReadOnly } => "readonly:always".to_owned(),
             Self::Tool { tool } => format!("{tool} *"),
-            Self::Pattern { tool, pattern } => format!("{tool} {pattern}"),
+            Self::Pattern { tool, pattern: what } | Self::Exact { tool, target: what } => format!("{tool} {what}"),
         }
     }
 }

@@ -166,6 +166,12 @@ fn r079_wrappers_hide_nothing() {
         "X=1 touch pwned",
         "$(echo touch) pwned",
         "echo x | sh",
+        "python3.12 -c 'import os; os.mknod(\"pwned\")'",
+        "taskset 1 touch pwned",
+        "setpriv touch pwned",
+        "toybox touch pwned",
+        "hash -p /usr/bin/touch ls; ls pwned",
+        "compgen -C 'touch pwned'",
     ];
     let never = ApprovalGateConfig { mode: ApprovalMode::Never, ..rules(&[], &["bash(touch *)"], &[]) };
     for config in [never, rules(&["bash"], &["bash(touch *)"], &[]), rules(&["*(*)"], &["bash(touch *)"], &[])] {
@@ -239,6 +245,32 @@ fn r083_always_is_as_narrow_as_what_was_shown() {
             let outcome = desk.bash(line).await;
             assert!(outcome.was_asked() && !outcome.has_run, "{line}: {outcome:?}");
         }
+    });
+}
+
+#[test]
+fn r083_stars_in_what_was_shown_stand_for_themselves() {
+    let none: Option<String> = None;
+    for pattern in [none, Some("touch *.txt".to_owned())] {
+        run(async |root| {
+            let desk = Desk::new(&root, ApprovalGateConfig::default()).await;
+            desk.will_permit(PermissionScope::Pattern(pattern.clone()));
+            assert!(desk.bash("touch *.txt").await.has_run);
+            let permitted = desk.modes.permissions(desk.agent.session()).unwrap();
+            assert_eq!(permitted.iter().map(Permission::text).collect::<Vec<_>>(), ["bash touch *.txt"]);
+            assert!(desk.bash("touch *.txt").await.ran_unasked());
+            for line in ["touch pwned a.txt", "touch /etc/pwned.txt", "touch *.txt; touch b.txt", "touch *.txt pwned"] {
+                let outcome = desk.bash(line).await;
+                assert!(outcome.was_asked() && !outcome.has_run, "{line:?}: {outcome:?}");
+            }
+        });
+    }
+    run(async |root| {
+        let desk = Desk::new(&root, ApprovalGateConfig::default()).await;
+        desk.will_permit(PermissionScope::Pattern(None));
+        assert!(desk.path("write_file", "notes/?.md").await.has_run);
+        assert!(desk.path("write_file", "notes/?.md").await.ran_unasked());
+        assert!(desk.path("write_file", "notes/a.md").await.was_asked());
     });
 }
 
