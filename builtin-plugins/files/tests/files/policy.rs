@@ -82,6 +82,42 @@ fn fs_02_a_session_edits_what_it_read_itself() {
     });
 }
 
+/// Takes the place of a file as somebody else would: another file, of the same length, changed at the same moment.
+fn replace_unseen(bench: &Bench, content: &str) {
+    let before = std::fs::metadata(bench.path("a.txt")).unwrap();
+    assert_eq!(before.len(), content.len() as u64);
+    std::fs::remove_file(bench.path("a.txt")).unwrap();
+    bench.put("a.txt", content);
+    let file = std::fs::File::options().write(true).open(bench.path("a.txt")).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+    let after = std::fs::metadata(bench.path("a.txt")).unwrap();
+    assert_eq!((after.len(), after.modified().unwrap()), (before.len(), before.modified().unwrap()));
+}
+
+#[test]
+fn fs_02_what_changed_outside_since_it_was_read_is_not_touched_until_it_is_read_again() {
+    let patch = json!({ "path": "a.txt", "patch": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n" });
+    let bulk = json!({ "files": [{ "path": "a.txt", "content": "one\n2\n" }] });
+    for (tool, arguments) in
+        [("edit", edit("two", "2")), ("patch", patch), ("write_file", write("one\n2\n")), ("bulk_write", bulk)]
+    {
+        guarded(async |bench| {
+            bench.put("a.txt", "one\ntwo\nsix\n");
+            bench.ok("read_file", json!({ "path": "a.txt" })).await;
+            // What the call wants to replace is there still: only a look at all of the file tells that it is another one.
+            replace_unseen(bench, "one\ntwo\nten\n");
+            let answer = bench.call(tool, arguments.clone()).await;
+            assert!(answer.is_error, "{tool}: {answer:?}");
+            assert!(answer.text.contains("changed since it was last read; read it again first"), "{tool}: {answer:?}");
+            assert_eq!(bench.get("a.txt"), "one\ntwo\nten\n", "{tool}");
+            let read = bench.ok("read_file", json!({ "path": "a.txt" })).await;
+            assert!(read.contains("ten"), "{tool}: {read}");
+            bench.ok(tool, arguments.clone()).await;
+            assert!(bench.get("a.txt").starts_with("one\n2\n"), "{tool}");
+        });
+    }
+}
+
 #[test]
 fn fs_03_who_decides_later_is_not_asked() {
     guarded(async |bench| {
