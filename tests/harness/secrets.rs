@@ -1,11 +1,18 @@
 //! Keys that the harness was given are seen by nobody, whoever repeats them.
 
-use linn::bus::{Context, Fault, Plugin, Svc};
+use std::sync::{Arc, Mutex};
+
+use linn::bus::{Context, Fault, ListenerError, Next, Plugin, Svc};
 use linn::config::{Config, MemoryFiles, Sources};
 use linn::plugins::approval::{ApprovalGateConfig, ApprovalGatePlugin};
+use linn::services::agent::rebuild_request;
 use linn::services::approval::ApprovalMode;
-use linn::services::events::AgentRequest;
-use linn::services::model::LlmCallConfig;
+use linn::services::events::{AgentOverlay, AgentRequest, AgentSessionPrefix, LlmStream};
+use linn::services::llm::ChunkStream;
+use linn::services::model::{ContentBlock, GenerateRequest, LlmCallConfig, Message};
+use linn::services::prompt::{
+    AssembleContext, Section, SystemPrompt, SystemPromptConfig, SystemPromptPlugin, Variable,
+};
 use linn::services::secrets::{SecretKeeper, Secrets};
 use linn::services::session::Fact;
 use linn::services::tools::{Tool, ToolExecution, ToolFailure, ToolOutput, Tools};
@@ -47,6 +54,16 @@ const RECORDING: &str = r#"{"linn_recording":1}
 {"chunk":{"type":"finish","reason":{"kind":"stop"}}}
 "#;
 
+/// Two steps, of which the first calls a tool.
+const STEPS: &str = r#"{"linn_recording":1}
+{"request":{}}
+{"chunk":{"type":"tool-call-delta","index":0,"id":"c1","name":"knows","argumentsDelta":"{}"}}
+{"chunk":{"type":"finish","reason":{"kind":"tool-calls"}}}
+{"request":{}}
+{"chunk":{"type":"text-delta","index":0,"text":"Done."}}
+{"chunk":{"type":"finish","reason":{"kind":"stop"}}}
+"#;
+
 /// A plugin with a tool that tells every key it knows, in its result, its error or its panic.
 struct Leaky;
 
@@ -63,6 +80,24 @@ impl Plugin for Leaky {
                 Some("panic") => panic!("it panicked with {all}"),
                 _ => Ok(ToolOutput::from(all.clone()).with_meta(json!({ "keys": [all] }))),
             }
+        });
+        tools.register(ctx, tool)?;
+        Ok(())
+    }
+}
+
+/// A plugin with a tool whose words for the model hold a key.
+struct Described;
+
+impl Plugin for Described {
+    const NAME: &'static str = "described";
+    type Config = ();
+    type Needs = Svc<dyn Tools>;
+
+    async fn start(ctx: &Context, (): (), tools: Svc<dyn Tools>) -> Result<(), Fault> {
+        let description = format!("Knows {}.", KEYS[1]);
+        let tool = Tool::new("knows", &description, async |_: Map<String, Value>, _: ToolExecution| {
+            Ok::<_, ToolFailure>(ToolOutput::from("yes"))
         });
         tools.register(ctx, tool)?;
         Ok(())
@@ -156,6 +191,76 @@ async fn r138_r139_a_key_that_the_harness_was_given_is_in_no_event_no_log_no_ses
     let files = all_text(&stage.path("sessions"));
     assert!(files.contains("turn/end"), "{files}");
     assert_clean("the files of sessions", &files);
+}
+
+/// What models were asked.
+#[derive(Default)]
+struct Asked(Mutex<Vec<Arc<GenerateRequest>>>);
+
+impl Asked {
+    async fn note(&self, call: &LlmStream, next: Next<'_, LlmStream>) -> Result<ChunkStream, ListenerError> {
+        self.0.lock().unwrap().push(call.request.clone());
+        next.run().await
+    }
+}
+
+/// What stands in front of the history, and what is shown for one request, is text of strangers too: it may come from files.
+#[tokio::test]
+async fn r138_r139_a_key_in_the_system_text_a_tool_the_prefix_or_an_overlay_reaches_neither_the_model_nor_the_log() {
+    let stage = Stage::new();
+    let (half, rest) = KEYS[0].split_at(9);
+    let prompt = SystemPromptConfig { persona: format!("Use {}{{{{rest}}}}.", half), ..SystemPromptConfig::default() };
+    let harness = stage
+        .builder(STEPS)
+        .config(config(&stage))
+        .plugin::<SystemPromptPlugin>(prompt)
+        .plugin::<Described>(())
+        .build()
+        .await
+        .unwrap();
+    let ctx = harness.context();
+    let system = ctx.require::<dyn SystemPrompt>().unwrap();
+    system.variable(ctx, "rest", Variable::new(move |_: &AssembleContext| Some(rest.to_owned()))).unwrap();
+    system.section(ctx, Section::fixed("notes", 10, format!("Notes: {}", KEYS[1]))).unwrap();
+    ctx.on(|_: &AgentSessionPrefix| vec![Message::user([ContentBlock::text(format!("Before all: {}", KEYS[2]))])])
+        .unwrap();
+    ctx.on(|it: &AgentOverlay| {
+        it.add(vec![Message::user([ContentBlock::text(format!("For this once: {}", KEYS[3]))])], "test");
+    })
+    .unwrap();
+    let asked = Arc::<Asked>::default();
+    ctx.on_with(&asked, Asked::note).unwrap();
+    let heard = Heard::on(ctx);
+    let handle = stage.agent(&harness, "main").await;
+    let (agent, session) = (handle.agent(), handle.agent().session());
+    say(agent, "go").await;
+
+    let requests = std::mem::take(&mut *asked.0.lock().unwrap());
+    assert_eq!(requests.len(), 2);
+    for (step, request) in (1..).zip(&requests) {
+        let asked = serde_json::to_value(&**request).unwrap();
+        for place in [
+            "Use [redacted].",
+            "Notes: [redacted]",
+            "Before all: [redacted]",
+            "For this once: [redacted]",
+            "Knows [redacted]",
+        ] {
+            assert!(asked.to_string().contains(place), "{place}: {asked}");
+        }
+        assert_clean("a request", &asked.to_string());
+        let rebuilt = serde_json::to_value(rebuild_request(session, 1, step).unwrap()).unwrap();
+        assert_eq!(rebuilt, asked, "the log tells what was sent");
+    }
+    let records = session.records_from(0);
+    let headers = records.iter().filter(|it| it.fact.kind().starts_with("request/header")).count();
+    assert_eq!(headers, 1, "what was taken out is no change of the header");
+    assert_clean("the log", &records.iter().map(|it| serde_json::to_string(it).unwrap()).collect::<String>());
+    for (name, data) in heard.events() {
+        assert_clean(name, &data.to_string());
+    }
+    handle.dispose().await;
+    harness.shutdown().await.unwrap();
 }
 
 #[tokio::test]

@@ -6,8 +6,10 @@ use linn_services::agent::{Prompt, build_request};
 use linn_services::events::{AgentOverlay, AgentPreStep, AgentRequest, AgentSessionPrefix};
 use linn_services::model::{EpochHeader, GenerateRequest, LlmCallConfig, Message, MessageSource, ToolSchema};
 use linn_services::prompt::AssembleContext;
+use linn_services::secrets::secrets_of;
 use linn_services::session::{
-    AppendError, HeaderReason, RequestHeader, RequestOverlay, SteeringMessage, StepEnd, StepStart, header_change,
+    AppendError, HeaderReason, Overlay, RequestHeader, RequestOverlay, SteeringMessage, StepEnd, StepStart,
+    header_change,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -120,7 +122,10 @@ impl Turn<'_> {
         race(token, self.ctx().serial(&event)).await??;
         let session = self.agent().session();
         let mut overlays = Vec::new();
-        for (overlay, by) in event.into_overlays() {
+        let secrets = secrets_of(self.ctx());
+        for (mut overlay, by) in event.into_overlays() {
+            let (Overlay::Messages(messages) | Overlay::Replacement(messages)) = &mut overlay;
+            secrets.redact_messages(messages);
             overlays.push(overlay.clone());
             session.append(RequestOverlay { turn: self.number, step: self.step, overlay, by })?;
         }
@@ -168,7 +173,8 @@ impl Loop {
             return Ok(prefix.clone());
         }
         let event = AgentSessionPrefix { agent: self.agent.clone(), signal: token.clone() };
-        let composed = race(token, self.driver.seams.ctx.waterfall(&event, async || Vec::new())).await??;
+        let mut composed = race(token, self.driver.seams.ctx.waterfall(&event, async || Vec::new())).await??;
+        secrets_of(&self.driver.seams.ctx).redact_messages(&mut composed);
         Ok(self.prefix.insert(composed.into()).clone())
     }
 

@@ -18,6 +18,7 @@ use crate::prompt::{
     AssembleContext, AssembledSection, PromptAssembly, PromptError, Protection, Section, SystemPrompt, ToolSource,
     Variable, order,
 };
+use crate::secrets::secrets_of;
 
 /// Name of the section that says who the model is.
 pub const IDENTITY_SECTION: &str = "harness:identity";
@@ -217,6 +218,21 @@ impl Provider {
         order::sort(&mut assembly.tools, self.tool_order.as_deref(), || self.known_tools(entries))?;
         Ok(assembly)
     }
+
+    /// Takes secrets out of all that a prompt is made of. What it says comes from files and plugins, as other texts do, and
+    /// is sent and logged.
+    fn without_secrets(&self, assembly: &mut PromptAssembly) {
+        let secrets = secrets_of(&self.ctx);
+        if secrets.is_empty() {
+            return;
+        }
+        assembly.sections.iter_mut().for_each(|it| secrets.redact_in(&mut it.text));
+        assembly.variables.values_mut().flatten().for_each(|it| secrets.redact_in(it));
+        for tool in &mut assembly.tools {
+            secrets.redact_in(&mut tool.description);
+            secrets.redact_value(&mut tool.parameters);
+        }
+    }
 }
 
 /// Adds what a source gives. One of a scope takes the place of one for all; else the first of a name counts.
@@ -290,17 +306,22 @@ impl SystemPrompt for Provider {
         let entries = self.entries(context.scope.as_ref())?;
         let (protected_for_all, _) = protected(entries.iter().filter(|it| it.layer.is_none()));
         let (sections, tools) = protected(entries.iter());
-        let canonical = self.canonical(&entries, &protected_for_all, &context)?;
+        let mut canonical = self.canonical(&entries, &protected_for_all, &context)?;
+        self.without_secrets(&mut canonical);
         let event = SystemPromptAssemble { assembly: canonical.clone(), context };
         let changed = self.ctx.waterfall(&event, async || canonical.clone()).await?;
-        Ok(PromptAssembly {
+        let mut assembly = PromptAssembly {
             sections: restore(&canonical.sections, changed.sections, &sections),
             tools: restore(&canonical.tools, changed.tools, &tools),
             variables: changed.variables,
-        })
+        };
+        self.without_secrets(&mut assembly);
+        Ok(assembly)
     }
 
     fn render(&self, assembly: &PromptAssembly) -> Result<Option<String>, PromptError> {
-        assembly.render()
+        // Once more: what was put in may have made a secret whole.
+        let text = assembly.render()?;
+        Ok(text.map(|it| secrets_of(&self.ctx).redact(it).into_owned()))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
-use crate::model::ContentBlock;
+use crate::model::{ContentBlock, Message};
 
 /// What stands in the place of a secret.
 const PLACEHOLDER: &str = "[redacted]";
@@ -104,6 +104,11 @@ impl SecretKeeper {
             ContentBlock::Other(value) => self.redact_value(value),
             ContentBlock::Image { .. } => {}
         }
+    }
+
+    /// Takes secrets out of messages.
+    pub fn redact_messages(&self, messages: &mut [Message]) {
+        messages.iter_mut().flat_map(|it| &mut it.content).for_each(|it| self.redact_block(it));
     }
 
     /// Takes secrets out of a text in its place.
