@@ -1,6 +1,7 @@
 //! A process that leads a session.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -50,6 +51,11 @@ impl Leader {
     /// An output is no pipe, or was taken before.
     pub fn pipes(&mut self) -> io::Result<Pipes> {
         Pipes::of(std::mem::take(&mut self.ends))
+    }
+
+    /// Our end of its standard input, once, if that is a pipe.
+    pub(crate) fn stdin(&mut self) -> Option<OwnedFd> {
+        self.ends.stdin.take()
     }
 
     /// Ready when the process has exited. It is not reaped.

@@ -11,6 +11,8 @@
 //!
 //! On other systems the process group alone is found.
 //!
+//! What is to end when this process is killed, and so can end nothing itself, is given a [`Watch`].
+//!
 //! ```
 //! use linn_process::{Launch, Leader, Stream};
 //!
@@ -37,9 +39,11 @@ mod launch;
 mod leader;
 mod pipes;
 mod spawn;
+mod watch;
 
 pub use exits::{Exits, has_exited};
 pub use family::{Marks, Process, Reach, family, group_of, send_all, session_of};
 pub use launch::{Launch, Stream};
 pub use leader::{Leader, Looks};
 pub use pipes::{Pipes, next_piece, write_whole};
+pub use watch::Watch;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use linn_bus::{Seams, TokioRuntime};
 use linn_process::{
-    Launch, Leader, Looks, Marks, Pipes, Process, Reach, Stream, family, group_of, next_piece, send_all, session_of,
-    write_whole,
+    Launch, Leader, Looks, Marks, Pipes, Process, Reach, Stream, Watch, family, group_of, next_piece, send_all,
+    session_of, write_whole,
 };
 use rustix::process::{Signal, getpgid, getsid};
 use tokio::net::unix::pipe::Receiver;
@@ -284,4 +284,37 @@ async fn without_pipes_there_are_none_to_hand_out() {
     assert_eq!(leader.pipes().unwrap_err().to_string(), "a pipe is missing");
     leader.exited().await;
     assert!(leader.reap().unwrap().success());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_watch_whose_owner_is_gone_ends_what_carries_the_mark_and_nothing_else() {
+    let mark = format!("watched-{}-", std::process::id());
+    let (marked, marked_pipes) = start("setsid sh -c 'echo $$; exec sleep 300' & echo $$; wait", &format!("{mark}1."));
+    let (mut other, other_pipes) = start("echo $$; exec sleep 300", "other-");
+    said(&other_pipes).await;
+    let mut pids = Vec::new();
+    while pids.len() < 2 {
+        pids.extend(said(&marked_pipes).await.lines().map(|it| it.parse::<i32>().unwrap()));
+    }
+    let watch = Watch::start(&mark).unwrap();
+    drop(watch);
+    // Both held the output: it ends with the last of them.
+    assert_eq!(whole(&marked_pipes.stdout).await, "");
+    assert!(!other.has_exited());
+    let mut marked = marked;
+    marked.exited().await;
+    assert_eq!(marked.reap().unwrap().signal(), Some(9));
+    end(&mut other, "other-").await;
+}
+
+#[tokio::test]
+async fn a_watch_that_is_ended_ends_nothing() {
+    let mark = format!("unwatched-{}-", std::process::id());
+    let (mut leader, pipes) = start("echo $$; exec sleep 300", &mark);
+    said(&pipes).await;
+    let watch = Watch::start(&mark).unwrap();
+    watch.end().await;
+    assert!(!leader.has_exited());
+    end(&mut leader, &mark).await;
 }

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::future::{join_all, select};
 use futures_util::stream::FuturesUnordered;
 use linn_bus::{Clock, Context, Fault, Ids, SeededIds};
-use linn_process::{Marks, Process, Reach, family, send_all};
+use linn_process::{Marks, Process, Reach, Watch, family, send_all};
 use rustix::process::Signal;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -46,6 +46,8 @@ struct State {
     strays: Vec<Group>,
     /// What commands that exited left running.
     left: BTreeSet<Process>,
+    /// Ends all of it should the harness be killed; there from the first command on.
+    watch: Option<Watch>,
     is_closed: bool,
 }
 
@@ -92,6 +94,21 @@ impl House {
         (mark, variable)
     }
 
+    /// Begins to watch what is started here, if nobody does yet. A runtime has to be entered.
+    pub(crate) fn watch(&self) {
+        let mut state = self.state();
+        if state.watch.is_some() || state.is_closed {
+            return;
+        }
+        match Watch::start(&self.mark) {
+            Ok(watch) => state.watch = Some(watch),
+            // Commands run all the same, and every end but a sudden one is as it was.
+            Err(error) => self.ctx.logger().warn(format_args!(
+                "what commands start would outlive a harness that is killed: the watch does not start: {error}"
+            )),
+        }
+    }
+
     /// Keeps in mind what a command left running.
     pub(crate) fn leave(&self, left: BTreeSet<Process>) {
         self.state().left.extend(left);
@@ -132,11 +149,18 @@ impl House {
 
     /// Ends everything that was started here and runs still.
     async fn close(self: Arc<Self>) {
-        let strays = {
+        let (strays, watch) = {
             let mut state = self.state();
             state.is_closed = true;
-            std::mem::take(&mut state.strays)
+            (std::mem::take(&mut state.strays), state.watch.take())
         };
+        self.end_all(strays).await;
+        if let Some(watch) = watch {
+            watch.end().await;
+        }
+    }
+
+    async fn end_all(&self, strays: Vec<Group>) {
         let end = async |mut group: Group| group.end(&*self.clock, self.grace).await;
         join_all(strays.into_iter().map(end)).await;
 

@@ -139,6 +139,7 @@ fn start(house: &House, call: &ShellCommand) -> Result<(Group, Pipes, Zeroizing<
     };
 
     let _entered = house.runtime.enter();
+    house.watch();
     let mut group = Group::start(&launch, mark).map_err(failed)?;
     // A group that is dropped here is killed.
     let pipes = group.pipes().map_err(failed)?;
