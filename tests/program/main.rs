@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod endpoints;
 mod first_plugin;
+mod hooks;
 mod killed;
 mod plugins;
 mod run;
