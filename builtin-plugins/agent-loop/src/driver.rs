@@ -79,6 +79,9 @@ impl Driver {
             Either::Right(_) => Err(LoopError::FlushStuck { limit_ms: limit.as_millis() }),
         };
         if let Err(error) = flushed {
+            // Unlike an error of the turn this is in no record of the session, which is what could not be kept.
+            let why = secrets_of(&self.seams.ctx).redact(error.to_string()).into_owned();
+            self.seams.ctx.logger().warn(format_args!("agent `{}`, turn {turn}: {why}", agent.id()));
             self.tell_error(agent, turn, 0, &error);
         }
     }

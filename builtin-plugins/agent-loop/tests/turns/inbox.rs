@@ -67,8 +67,25 @@ fn lp_24_rest_comes_after_the_flush() {
     });
 }
 
+/// What a subscriber wrote.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
-fn lp_25_a_flush_that_fails_is_told_and_survived() {
+fn lp_25_a_flush_that_fails_is_logged_told_and_survived() {
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
     run(async |root| {
         let world = World::new(root, [Reply::text("x"), Reply::text("y")]).await;
         let notes = Notes::default();
@@ -83,6 +100,13 @@ fn lp_25_a_flush_that_fails_is_told_and_survived() {
         assert_eq!(log(&agent).iter().filter(|it| *it == "turn/end{completed}").count(), 2);
         assert_eq!(notes.lines(), ["1 0 SESSION_NOT_FLUSHED", "2 0 SESSION_NOT_FLUSHED"]);
     });
+    let lines = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    let warned: Vec<&str> = lines.lines().filter(|it| it.contains("disk full")).collect();
+    assert_eq!(warned.len(), 2, "{lines}");
+    for (turn, line) in (1..).zip(warned) {
+        assert!(line.contains("WARN") && line.contains(&format!("turn {turn}: ")), "{line}");
+        assert!(line.contains("plugin=\"agent-loop\""), "{line}");
+    }
 }
 
 #[test]
