@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a failed test")]
 
 mod calls;
+mod cancel;
 mod many;
 mod order;
 mod prompt;
