@@ -44,6 +44,7 @@ pub(crate) async fn demo(terminal: &Arc<Terminal>, pace: Pace) -> anyhow::Result
 
     terminal.say("Linn demo: a recorded model, real tools, a temporary folder. No key, no network.");
     terminal.explain(&format!("The folder is {}, and it is gone when the demo ends.", project.display()));
+    terminal.explain("› is what a human says, ● a tool that the model calls, ⎿ what came of it, ✗ a failure, ? a question to the human.");
     let harness = stage(&project, &sessions, terminal, pace).build().await?;
     terminal.follow(harness.context())?;
     let agent = create(&harness, &project).await?;
@@ -52,21 +53,24 @@ pub(crate) async fn demo(terminal: &Arc<Terminal>, pace: Pace) -> anyhow::Result
         terminal,
         1,
         "a turn",
-        "The model reads a file, edits it and runs a command; each of them asks first, with the diff.",
+        "The model reads a file, edits it and runs a command. What may change something waits for a human's yes, \
+         and an edit shows its diff first; here the demo says yes.",
     );
     let first = say(&agent, "The check in check.sh fails. Find out why, and mend it.").await?;
     chapter(
         terminal,
         2,
         "a plugin steps in",
-        "The plugin `no-deletion` of this demo hears `tools/pre-execute` and refuses.",
+        "Every call of a tool is an event that plugins hear before it runs, `tools/pre-execute`. The plugin \
+         `no-deletion`, a few lines of this demo, refuses what deletes; nobody is even asked.",
     );
     let second = say(&agent, "Now delete notes.md, nobody reads it.").await?;
     chapter(
         terminal,
         3,
         "a compaction",
-        "An older part of the conversation gives way to a summary; the log keeps it all.",
+        "A model has room for so much and no more. An older part of the conversation gives way to a summary in what the \
+         model is shown; the log on disk keeps it all.",
     );
     compact(&harness, &agent).await?;
 
@@ -76,7 +80,7 @@ pub(crate) async fn demo(terminal: &Arc<Terminal>, pace: Pace) -> anyhow::Result
         terminal,
         4,
         "the session, resumed",
-        "That harness is gone. A new one reads the session from disk and goes on.",
+        "Everything up to here was shut down. A new harness reads the session from disk and goes on.",
     );
     let harness = stage(&project, &sessions, terminal, pace).build().await?;
     terminal.follow(harness.context())?;
@@ -87,8 +91,11 @@ pub(crate) async fn demo(terminal: &Arc<Terminal>, pace: Pace) -> anyhow::Result
 
     terminal.gap();
     terminal.say("That is Linn: each part you saw is a plugin, and you can replace every one of them.");
-    terminal
-        .explain("Next: `linn run \"<prompt>\" --model replay:<file>`, docs/using.md, docs/embedding.md, docs/bus.md.");
+    terminal.explain("Next, with a model of yours: `linn run \"<prompt>\" --base-url <address> --model <name>`.");
+    terminal.explain(
+        "docs/endpoints.md tells of models, docs/using.md of the program, docs/bus.md how to write a plugin, and \
+         docs/embedding.md how to put Linn into a program of yours.",
+    );
     Ok([first, second, third].into_iter().find(|it| *it != Outcome::Completed).unwrap_or(Outcome::Completed))
 }
 

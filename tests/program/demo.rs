@@ -11,6 +11,8 @@ fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
     let mut rest = shown.as_str();
     for part in [
         "No key, no network",
+        "● a tool that the model calls",
+        "waits for a human's yes",
         "› The check in check.sh fails",
         "● read_file path=greet.sh",
         "name=\"wrold\"",
@@ -19,8 +21,10 @@ fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
         "+name=\"world\"",
         "yes, says the demo",
         "● bash command=sh check.sh",
+        "yes, says the demo",
         "ok: Hello, world!",
         "The check passes.",
+        "nobody is even asked",
         "› Now delete notes.md",
         "nothing is deleted in this workspace (plugin `no-deletion`)",
         "gave way to a summary",

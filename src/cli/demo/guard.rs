@@ -48,7 +48,7 @@ pub(crate) struct SaysYes {
 impl SaysYes {
     async fn answer(&self, request: &ApprovalRequest, _: Next<'_, ApprovalRequest>) -> ApprovalOutcome {
         self.terminal.asked(request);
-        self.terminal.explain("  ? may it run — yes, says the demo");
+        self.terminal.explain("  yes, says the demo");
         ApprovalOutcome::AllowedOnce
     }
 }
