@@ -15,6 +15,7 @@ pub mod events;
 pub mod fs;
 pub mod ids;
 pub mod interaction;
+pub mod json;
 pub mod kept;
 pub mod llm;
 pub mod memory_provider;

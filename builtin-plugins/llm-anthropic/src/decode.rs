@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use linn_services::ids::CallId;
+use linn_services::json::whole_characters;
 use linn_services::llm::LlmError;
 use linn_services::llm::wire::{Blocks, Calls, Count, Decoder, Frame, Lenient, Progress, clean_text, stream_error};
 use linn_services::model::{BlockType, ContentBlock, FinishReason, StreamChunk, TokenUsage};
@@ -282,6 +283,7 @@ impl Decoder for MessagesDecoder {
         if data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
+        let data = &*whole_characters(data);
         let event: Event<'_> = serde_json::from_slice(data).map_err(|_| Calls::malformed(data, &self.secrets))?;
         let named = std::str::from_utf8(frame.event).unwrap_or_default();
         let kind = event.kind.get().unwrap_or(if event.error.is_some() { "error" } else { named });

@@ -137,6 +137,14 @@ fn r027_ping_and_unknown_events_are_passed_over() {
 }
 
 #[test]
+fn half_a_surrogate_pair_is_one_character_and_ends_nothing() {
+    let cut = delta(0, r#"{"type":"text_delta","text":"a\ud83d"}"#);
+    stream(&[START, TEXT, &cut, STOP, END_TURN, END], |outcome| {
+        assert_eq!((outcome.error.as_ref(), outcome.text().as_str()), (None, "a\u{fffd}"));
+    });
+}
+
+#[test]
 fn r028_an_error_event_is_retryable_and_no_success() {
     let par = delta(0, r#"{"type":"text_delta","text":"par"}"#);
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";

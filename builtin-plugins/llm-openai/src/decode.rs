@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use linn_services::ids::CallId;
+use linn_services::json::whole_characters;
 use linn_services::llm::LlmError;
 use linn_services::llm::wire::{
     Blocks, Calls, Decoder, Frame, Lenient, Piece, Progress, ThinkSplitter, clean_text, stream_error,
@@ -250,6 +251,7 @@ impl Decoder for ChatDecoder {
             self.is_closed = true;
             return Ok(());
         }
+        let data = &*whole_characters(data);
         let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|_| Calls::malformed(data, &self.secrets))?;
         self.take(chunk, out)
     }

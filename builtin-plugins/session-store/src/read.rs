@@ -1,8 +1,10 @@
 //! Reading a log: its header, then its records, on two threads where it is long.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
+use linn_services::json::whole_characters;
 use linn_services::session::{Fact, Record, SESSION_VERSION, SessionHeader};
 use serde::Deserialize;
 
@@ -205,36 +207,10 @@ fn read_part(file: &dyn DiskFile, start: u64, from: u64, to: u64, end: u64) -> i
 
 /// Reads one line.
 fn parse(line: &[u8]) -> serde_json::Result<Record> {
-    serde_json::from_slice(line).or_else(|error| match mend_surrogates(line) {
-        Some(mended) => serde_json::from_slice(&mended),
-        None => Err(error),
+    serde_json::from_slice(line).or_else(|error| match whole_characters(line) {
+        Cow::Owned(mended) => serde_json::from_slice(&mended),
+        Cow::Borrowed(_) => Err(error),
     })
-}
-
-/// The line with each half of a surrogate pair replaced, for no text can hold one; `None` if there is none.
-fn mend_surrogates(line: &[u8]) -> Option<Vec<u8>> {
-    let code = |at: usize| -> Option<u16> {
-        let hex = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
-        u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
-    };
-    let mut mended = Vec::with_capacity(line.len());
-    let (mut at, mut is_mended) = (0, false);
-    while at < line.len() {
-        let length = match (line[at], code(at)) {
-            (b'\\', Some(0xd800..=0xdbff)) if matches!(code(at + 6), Some(0xdc00..=0xdfff)) => 12,
-            (b'\\', Some(0xd800..=0xdfff)) => {
-                mended.extend_from_slice(b"\\ufffd");
-                (at, is_mended) = (at + 6, true);
-                continue;
-            }
-            (b'\\', Some(_)) => 6,
-            (b'\\', None) => 2,
-            _ => 1,
-        };
-        mended.extend_from_slice(&line[at..(at + length).min(line.len())]);
-        at += length;
-    }
-    is_mended.then_some(mended)
 }
 
 /// Whether a turn ends in what follows the damage.
@@ -392,16 +368,5 @@ mod tests {
     fn a_line_longer_than_a_block_is_read() {
         let content = read_log(&Bytes(log(3, &"z".repeat(3 * BLOCK)))).unwrap();
         assert_eq!(content.records.len(), 3);
-    }
-
-    #[test]
-    fn halves_of_surrogate_pairs_are_replaced_and_pairs_stay() {
-        let mended = |text: &str| mend_surrogates(text.as_bytes()).map(|it| String::from_utf8(it).unwrap());
-        assert_eq!(mended(r#""a\ud83d b""#).unwrap(), r#""a\ufffd b""#);
-        assert_eq!(mended(r#""\udc00\ud83d\ude00\ud83d""#).unwrap(), r#""\ufffd\ud83d\ude00\ufffd""#);
-        assert_eq!(mended(r#""\\ud83d""#), None);
-        assert_eq!(mended(r#""\u00e4 \n""#), None);
-        assert_eq!(mended(r#""\\\ud83d"#).unwrap(), r#""\\\ufffd"#);
-        assert_eq!(mended("\\"), None);
     }
 }

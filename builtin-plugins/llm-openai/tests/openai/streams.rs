@@ -281,6 +281,14 @@ fn r022_a_character_may_be_cut_anywhere() {
 }
 
 #[test]
+fn half_a_surrogate_pair_is_one_character_and_ends_nothing() {
+    let halves = [delta(r#"{"content":"a\ud83d"}"#), delta(r#"{"content":"\ude00 b \ud83d\ude00"}"#)];
+    says([halves.concat(), finish("stop"), DONE.to_owned()].concat().as_bytes(), "a\u{fffd}\u{fffd} b \u{1f600}");
+    let cut = r#"{"index":0,"id":"call_a","function":{"name":"read","arguments":"{\"path\":\"\ud83d\"}"}}"#;
+    makes_calls(&[calls(cut)], &[("call_a", "read", "{\"path\":\"\u{fffd}\"}")]);
+}
+
+#[test]
 fn r023_reasoning_has_several_names_and_is_no_text() {
     for thought in [
         r#"{"reasoning":"think"}"#,
