@@ -37,9 +37,9 @@ pub trait Providers {
     /// or given up. Cancel safe.
     async fn settled(&self) -> Result<(), ServiceError>;
 
-    /// Looks for the models of all providers anew, and gives all of them. One that does not answer keeps what it had.
-    /// Cancel safe: what was found until then stays.
-    async fn refresh(&self) -> Result<Vec<ModelInfo>, ProvidersError>;
+    /// Looks for the models of all providers anew. One that does not answer keeps what it had. Cancel safe: what was found
+    /// until then stays.
+    async fn refresh(&self) -> Result<Refreshed, ProvidersError>;
 
     /// Looks for the models of an endpoint that is not configured. Nothing of it is kept.
     async fn preview(&self, endpoint: EndpointDraft) -> Result<Vec<ModelInfo>, ProvidersError>;
@@ -62,6 +62,32 @@ pub trait Providers {
 
     /// What its provider says of the use of a model: the last one used, if none is named.
     async fn usage(&self, model: Option<&str>) -> Result<ProviderUsage, ServiceError>;
+}
+
+/// What a search for models came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refreshed {
+    /// The models of all providers, those of before where one did not answer.
+    pub models: Vec<ModelInfo>,
+    /// The providers that did not answer.
+    pub silent: Vec<SilentProvider>,
+}
+
+impl Refreshed {
+    /// All answered, with these models.
+    pub fn new(models: Vec<ModelInfo>) -> Self {
+        Self { models, silent: Vec::new() }
+    }
+}
+
+/// A provider that did not tell of its models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SilentProvider {
+    /// Its name.
+    pub name: String,
+    /// Why not.
+    pub why: String,
 }
 
 /// A model that can be asked.

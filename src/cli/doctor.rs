@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use linn::Harness;
 use linn::config::{Config, keys};
-use linn::services::providers::{ModelInfo, ProviderInfo, Providers};
+use linn::services::providers::{ProviderInfo, Providers, Refreshed, SilentProvider};
 use linn::services::shell::{Shell, ShellCommand};
 
 use crate::cli::DoctorArguments;
@@ -101,12 +101,12 @@ async fn of_providers(
         let how = "add one to ~/.config/linn/linn.toml, or use `--base-url`; docs/endpoints.md tells how";
         findings.push(Finding::Note(format!("no provider is configured: {how}")));
     }
-    let models = match is_offline || all.is_empty() {
-        true => Vec::new(),
+    let refreshed = match is_offline || all.is_empty() {
+        true => Refreshed::default(),
         false => providers.refresh().await?,
     };
     for provider in &all {
-        findings.push(of_provider(provider, is_offline, &models));
+        findings.push(of_provider(provider, is_offline, &refreshed));
     }
     findings.push(match model {
         None => Finding::Note("no model is chosen: set `model`, or name one with --model".to_owned()),
@@ -119,9 +119,16 @@ async fn of_providers(
     Ok(())
 }
 
-fn of_provider(provider: &ProviderInfo, is_offline: bool, models: &[ModelInfo]) -> Finding {
+fn of_provider(provider: &ProviderInfo, is_offline: bool, refreshed: &Refreshed) -> Finding {
     let ProviderInfo { name, base_url, .. } = provider;
-    let n_models = models.iter().filter(|it| it.provider == *name).count();
+    let n_models = refreshed.models.iter().filter(|it| it.provider == *name).count();
+    if let Some(SilentProvider { why, .. }) = refreshed.silent.iter().find(|it| it.name == *name) {
+        let known = match n_models {
+            0 => String::new(),
+            n => format!(" {n} models of it are known from before"),
+        };
+        return Finding::Bad(format!("provider `{name}` does not answer at {base_url}: {why}; is it running?{known}"));
+    }
     match (provider.is_logged_in, n_models) {
         (false, _) => {
             Finding::Bad(format!("provider `{name}` has no key: set its variable, or `provider_keys.{name}`"))

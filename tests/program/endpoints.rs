@@ -58,8 +58,26 @@ fn the_doctor_asks_the_server_and_says_what_it_has() {
     // Who was never heard of has no models; of others those are known that they had.
     let nobody = Stage::new();
     nobody.write("home/.config/linn/linn.toml", &settings("llama3.2"));
+    stage.write("home/.config/linn/linn.toml", &settings("llama3.2"));
     drop(server);
-    let output = nobody.linn(&["doctor"]);
-    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-    assert!(stdout(&output).contains("is it running?"), "{}", stdout(&output));
+    for (stage, known) in [(nobody, "is it running?\n"), (stage, "is it running? 1 models of it are known from before")]
+    {
+        let output = stage.linn(&["doctor"]);
+        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        assert!(stdout(&output).contains("does not answer at"), "{}", stdout(&output));
+        assert!(stdout(&output).contains(known), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn a_server_that_cannot_list_its_models_is_asked_for_the_one_that_is_named() {
+    for list in [Answer::json(&json!({ "data": [] })), Answer::status("404 Not Found", "no such page")] {
+        let server = ModelServer::start([Wire::OpenAi.text(&["Hello."])]).unwrap();
+        server.on_get("*", list);
+        let stage = Stage::new();
+        let output = stage.run("hi", "hidden-1", &["--base-url", &server.base_url()]);
+        assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+        let body: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+        assert_eq!(body["model"], "hidden-1");
+    }
 }

@@ -9,7 +9,7 @@ use linn_services::events::{ProviderModels, ProvidersChanged};
 use linn_services::oauth::{OAuth, OAuthError};
 use linn_services::providers::{
     EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
-    ProvidersError, Put,
+    ProvidersError, Put, Refreshed, SilentProvider,
 };
 use linn_services::secrets::secrets_of;
 use linn_services::settings::{ProviderChange, ProviderMemory, Settings};
@@ -75,6 +75,14 @@ impl Drop for Telling<'_> {
             self.of.ctx.emit(&ProviderModels { n_models });
         }
     }
+}
+
+/// What a look for the models of one provider came to.
+struct Looked {
+    /// Its endpoint told of them just now.
+    is_live: bool,
+    /// It did not answer.
+    silent: Option<SilentProvider>,
 }
 
 impl Service {
@@ -193,10 +201,10 @@ impl Service {
         let entries = self.askable();
         let (of, running) = (self.clone(), self.running());
         self.spawn(async move {
-            let live = of.look(entries.clone(), Freshness::Kept).await;
+            let looked = of.look(entries.clone(), Freshness::Kept).await;
             drop(running);
             let changes_often = |it: &Entry| is_below(&it.spec.base_url, LIVE_DOMAIN);
-            let again = entries.into_iter().zip(live).filter(|(it, is_live)| changes_often(it) && !is_live);
+            let again = entries.into_iter().zip(looked).filter(|(it, looked)| changes_often(it) && !looked.is_live);
             let again: Vec<Entry> =
                 again.map(|(it, _)| it).filter(|it| of.info(&of.book(), &it.spec).has_key).collect();
             of.look(again, Freshness::Live).await;
@@ -242,8 +250,8 @@ impl Service {
         }
     }
 
-    /// Looks for the models of providers, side by side; says of each whether its endpoint told of them just now.
-    async fn look(&self, entries: Vec<Entry>, how: Freshness) -> Vec<bool> {
+    /// Looks for the models of providers, side by side.
+    async fn look(&self, entries: Vec<Entry>, how: Freshness) -> Vec<Looked> {
         let telling = Telling { of: self, has_changed: AtomicBool::new(false) };
         let look = async |entry: Entry| {
             let with = self.some_credentials(&entry.spec).await;
@@ -258,7 +266,8 @@ impl Service {
                 !is_known && book.found(&entry, outcome.models)
             });
             telling.has_changed.fetch_or(has_changed, Ordering::Relaxed);
-            outcome.is_live
+            let silent = outcome.failure.map(|it| SilentProvider { name: name.clone(), why: it.to_string() });
+            Looked { is_live: outcome.is_live, silent }
         };
         join_all(entries.into_iter().map(look)).await
     }
@@ -344,12 +353,14 @@ impl Providers for Provider {
         Ok(())
     }
 
-    async fn refresh(&self) -> Result<Vec<ModelInfo>, ProvidersError> {
+    async fn refresh(&self) -> Result<Refreshed, ProvidersError> {
         self.0.has_looked.store(true, Ordering::Relaxed);
         let entries = self.0.askable();
         let _running = self.0.running();
-        self.0.look(entries, Freshness::Live).await;
-        Ok(self.0.book().models())
+        let looked = self.0.look(entries, Freshness::Live).await;
+        let mut refreshed = Refreshed::new(self.0.book().models());
+        refreshed.silent = looked.into_iter().filter_map(|it| it.silent).collect();
+        Ok(refreshed)
     }
 
     async fn preview(&self, endpoint: EndpointDraft) -> Result<Vec<ModelInfo>, ProvidersError> {

@@ -11,7 +11,7 @@ use linn_bus_test::{run, run_with};
 use linn_services::llm::Llm;
 use linn_services::providers::{
     EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
-    ProvidersError, Put, UsageWindow,
+    ProvidersError, Put, Refreshed, UsageWindow,
 };
 use linn_services::settings::{ProviderChange, ProviderMemory, Settings, SettingsError};
 use linn_services_test::{Gate, Reply, ScriptedModel};
@@ -119,9 +119,9 @@ impl Providers for Fake {
         self.knows.store(true, Relaxed);
         Ok(())
     }
-    async fn refresh(&self) -> Result<Vec<ModelInfo>, ProvidersError> {
+    async fn refresh(&self) -> Result<Refreshed, ProvidersError> {
         self.refreshed.pass().await;
-        Ok(self.models()?)
+        Ok(Refreshed::new(self.models()?))
     }
     async fn preview(&self, endpoint: EndpointDraft) -> Result<Vec<ModelInfo>, ProvidersError> {
         if endpoint.base_url.contains("empty") {

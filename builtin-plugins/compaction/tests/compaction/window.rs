@@ -7,7 +7,7 @@ use linn_bus_test::run;
 use linn_plugin_compaction::CompactionConfig;
 use linn_services::providers::{
     EndpointDraft, Kept, LoggedIn, ModelInfo, ProviderInfo, ProviderPreset, ProviderSpec, ProviderUsage, Providers,
-    ProvidersError, Put,
+    ProvidersError, Put, Refreshed,
 };
 use secrecy::SecretString;
 
@@ -36,8 +36,8 @@ impl Providers for OneModel {
     async fn settled(&self) -> Result<(), ServiceError> {
         Ok(())
     }
-    async fn refresh(&self) -> Result<Vec<ModelInfo>, ProvidersError> {
-        Ok(Vec::new())
+    async fn refresh(&self) -> Result<Refreshed, ProvidersError> {
+        Ok(Refreshed::default())
     }
     async fn preview(&self, _: EndpointDraft) -> Result<Vec<ModelInfo>, ProvidersError> {
         Err(ProvidersError::Incomplete)

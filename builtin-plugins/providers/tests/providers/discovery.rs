@@ -126,7 +126,7 @@ fn wp_4_4_a_refresh_asks_all_and_one_that_is_silent_keeps_what_it_had() {
         recorder.listen::<ProviderModels>(&root).unwrap();
         net.put("https://a.example/models/info", Answer::Json(200, json!({ "a1": {}, "a2": {} })));
         net.take("https://b.example/models/info");
-        let ids: Vec<_> = of.providers.refresh().await.unwrap().iter().map(|it| it.qualified()).collect();
+        let ids: Vec<_> = of.providers.refresh().await.unwrap().models.iter().map(|it| it.qualified()).collect();
         assert_eq!(ids, ["a:a1", "a:a2", "b:b1"]);
         let told: Vec<usize> = recorder.heard::<ProviderModels>().iter().map(|it| it.n_models).collect();
         assert_eq!(told, [3], "told once");
