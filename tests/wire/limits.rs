@@ -1,7 +1,7 @@
 //! What a front end, a disk or an endpoint may do to the program without taking it down.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, BufRead as _, Write as _};
 use std::process::{Command, Stdio};
 
 use linn_model_server::{Answer, Wire};
@@ -45,6 +45,51 @@ fn half_a_line_and_then_nothing_waits_without_harm_and_ends_with_the_input() {
     let error = of(&events, "error")[0];
     assert_eq!(error["code"], "invalid_command", "{error}");
     assert_eq!(status.code(), Some(0));
+}
+
+/// Whether no thread of a process has anything to do.
+fn is_at_rest(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    threads.filter_map(|it| std::fs::read_to_string(it.path().join("stat")).ok()).all(|stat| {
+        // The state comes behind the name, which stands in parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+    })
+}
+
+#[test]
+fn r131_a_front_end_that_writes_and_does_not_read_waits_for_itself_and_then_has_every_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the program is what is tested")]
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linn"));
+    command.env_clear().env("HOME", folder.path()).current_dir(folder.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let flags = rustix::fs::fcntl_getfl(&stdin).unwrap();
+    rustix::fs::fcntl_setfl(&stdin, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+    // As short as it is, a line is written as a whole or not at all.
+    let line = b"{\"type\":\"list_provider_presets\"}\n";
+    let mut n_asked = 0;
+    loop {
+        match stdin.write(line) {
+            Ok(_) => n_asked += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if is_at_rest(child.id()) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert!(n_asked < 1_000_000, "the program reads on and on");
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB");
+    assert!(peak.parse::<u64>().unwrap() < 96 << 10, "{peak} KiB for answers that nobody reads");
+    drop(stdin);
+    let output = io::BufReader::new(child.stdout.take().unwrap());
+    let answers = output.lines().filter(|it| it.as_ref().unwrap().contains("\"type\":\"provider_presets\"")).count();
+    assert_eq!(answers, n_asked);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
