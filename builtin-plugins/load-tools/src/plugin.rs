@@ -59,9 +59,14 @@ struct Loader {
 }
 
 impl Loader {
-    /// Whether a tool waits still.
+    /// Whether a tool waits still. What stands in the place of another never does: whoever put it there wants it used.
     fn waits(&self, agent: &Agent, tool: &str) -> bool {
-        self.config.waits(tool) && !self.has_loaded(agent, tool)
+        self.config.waits(tool) && !self.has_loaded(agent, tool) && !self.is_in_place(agent, tool)
+    }
+
+    fn is_in_place(&self, agent: &Agent, tool: &str) -> bool {
+        let found = self.tools.get(Some(agent.key()), &tool.into());
+        found.is_ok_and(|it| it.is_some_and(|it| it.is_in_place()))
     }
 
     fn has_loaded(&self, agent: &Agent, tool: &str) -> bool {

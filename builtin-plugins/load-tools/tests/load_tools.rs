@@ -8,7 +8,7 @@ use linn_services::agent::{Agent, AgentHandle};
 use linn_services::model::{ContentBlock, text_of};
 use linn_services::prompt::{AssembleContext, SystemPrompt, SystemPromptConfig, SystemPromptPlugin};
 use linn_services::session::{RewindCause, SessionRewind};
-use linn_services::tools::{Tool, ToolExecutionInput, ToolFailure, Tools, ToolsPlugin};
+use linn_services::tools::{Tool, ToolClaim, ToolExecutionInput, ToolFailure, Tools, ToolsPlugin};
 use linn_services_test::undriven_agent;
 use serde_json::{Map, Value, json};
 
@@ -99,6 +99,20 @@ fn wp_7_1_tools_are_offered_once_they_are_loaded() {
         assert_eq!(bench.load(&["nope"]).await, "Unknown (skipped): nope\nNothing changed.");
         let (told, is_error) = bench.call("load_tools", json!({})).await;
         assert!(is_error && told.contains("bulk, git, web, all"), "{told}");
+    });
+}
+
+#[test]
+fn script_9_a_tool_in_the_place_of_one_that_waits_is_offered_at_once() {
+    run(async |root| {
+        let bench = Bench::new(root).await;
+        let mine = Tool::new("git_add", "", async |_: Map<String, Value>, _| Ok::<_, ToolFailure>("mine"));
+        let handle = bench.tools.contribute(&bench.root, mine, ToolClaim::InPlace).unwrap();
+        assert_eq!(bench.offered_to_ada().await, ["git_add", "load_tools", "outer", "read_file"]);
+        assert_eq!(bench.call("git_add", json!({})).await, ("mine".to_owned(), false));
+        handle.dispose().await;
+        assert_eq!(bench.offered_to_ada().await, ["load_tools", "outer", "read_file"]);
+        assert!(bench.call("git_add", json!({})).await.1);
     });
 }
 

@@ -197,6 +197,14 @@ impl Scripts {
         environment
     }
 
+    /// The environment of the harness without secrets, for what it starts for the human.
+    pub(crate) fn open_environment(&self) -> BTreeMap<OsString, OsString> {
+        let secrets = secrets_of(&self.ctx);
+        let all = self.setting.environment.iter();
+        let open = all.filter(|(name, value)| *name != PROVIDERS && !secrets.is_in(&value.to_string_lossy()));
+        open.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// What runs a script, by its extension.
     fn command(&self, script: &Path) -> (PathBuf, Vec<PathBuf>) {
         let extension = script.extension().map(|it| it.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();

@@ -101,7 +101,8 @@ impl Entries {
         self.enter(ctx, tool, Some(claim))
     }
 
-    fn enter(&self, ctx: &Context, tool: Tool, claim: Option<ToolClaim>) -> Result<EffectHandle, ToolsError> {
+    fn enter(&self, ctx: &Context, mut tool: Tool, claim: Option<ToolClaim>) -> Result<EffectHandle, ToolsError> {
+        tool.is_in_place = claim == Some(ToolClaim::InPlace);
         let name = tool.name().clone();
         if name == *RESERVED {
             return Err(ToolsError::Reserved(name));

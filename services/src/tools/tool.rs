@@ -25,6 +25,8 @@ pub struct Tool {
     pub is_parallel: bool,
     /// How long a call may take, if a policy holds it to that.
     pub timeout: Option<Duration>,
+    /// Whether it was contributed to take the place of another of its name.
+    pub(crate) is_in_place: bool,
     /// What it does.
     pub(crate) body: Arc<dyn ToolBody>,
     /// Whether the schema was made from a type. Any other is compiled when the tool is registered, since it may be none; one
@@ -191,7 +193,15 @@ impl Tool {
     /// What the body does and how it fails stays where this is called: it may be part of a library.
     pub fn from_body<B: ToolBody + ?Sized>(schema: ToolSchema, body: Arc<B>) -> Self {
         let body = Arc::new(ContainedBody(Contained::new(body)));
-        Self { schema, class: ToolClass::Destructive, is_parallel: false, timeout: None, body, is_derived: false }
+        Self {
+            schema,
+            class: ToolClass::Destructive,
+            is_parallel: false,
+            timeout: None,
+            is_in_place: false,
+            body,
+            is_derived: false,
+        }
     }
 
     /// The same, known to look only, and to run beside others.
@@ -217,6 +227,11 @@ impl Tool {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// Whether it was contributed to take the place of another of its name.
+    pub fn is_in_place(&self) -> bool {
+        self.is_in_place
     }
 
     /// What it does.

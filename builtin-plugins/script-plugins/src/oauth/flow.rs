@@ -139,8 +139,8 @@ impl Logins {
             message: text(answer, "message").unwrap_or(usual).to_owned(),
         });
         if !is_headless {
-            let (url, setting) = (url.to_owned(), self.fleet.setting.clone());
-            let opening = async move { open_url(&url, &setting.environment).await };
+            let (url, environment) = (url.to_owned(), self.fleet.scripts.open_environment());
+            let opening = async move { open_url(&url, &environment).await };
             // When the plugin is going nobody logs in any more.
             drop(self.fleet.ctx.spawn(opening));
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use linn_bus::Svc;
 use linn_services::events::OAuthPrompt;
 use linn_services::oauth::{OAuth, OAuthLogin};
+use linn_services::secrets::{SecretKeeper, SecretsPlugin};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,8 +109,17 @@ fn script_13_3_20_18_a_browser_comes_back_with_the_code() {
         let opened = world.base.join("opened");
         crate::support::program(
             &world.base.join("bin/xdg-open"),
-            &format!("#!/bin/sh\necho \"$1\" > '{}'\n", opened.display()),
+            &format!("#!/bin/sh\ncat /proc/$$/environ > '{0}.env'\necho \"$1\" > '{0}'\n", opened.display()),
         );
+        let secrets = SecretKeeper::default();
+        secrets.keep("sk-of-a-model-123");
+        world.root.mount::<SecretsPlugin>(secrets).unwrap().running().await.unwrap();
+        let environment = world.config.environment.as_mut().unwrap();
+        for (name, value) in
+            [("MODEL_KEY", "sk-of-a-model-123"), ("UMANS_PROVIDERS", "[{\"key\":\"x\"}]"), ("BROWSER", "lynx")]
+        {
+            environment.insert(name.to_owned(), value.to_owned());
+        }
         let path = format!("{}:{}", world.base.join("bin").display(), std::env::var("PATH").unwrap());
         world.config.environment.as_mut().unwrap().insert("PATH".to_owned(), path);
         let login = json!({ "url": "https://it.example/?a=1", "state": "s-1" });
@@ -134,6 +144,9 @@ fn script_13_3_20_18_a_browser_comes_back_with_the_code() {
         let complete = &kept(&seen)[1];
         assert_eq!((&complete["code"], &complete["redirect_uri"]), (&json!("c d"), &json!(uri)));
         until(&world.root, || std::fs::read_to_string(&opened).is_ok_and(|it| it == "https://it.example/?a=1\n")).await;
+        let environment = std::fs::read_to_string(opened.with_extension("env")).unwrap();
+        assert!(environment.contains("BROWSER=lynx\0"), "a browser finds what it needs");
+        assert!(!environment.contains("MODEL_KEY") && !environment.contains("UMANS_PROVIDERS"), "and no key");
         drop(idle);
     });
 }
