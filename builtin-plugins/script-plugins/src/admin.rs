@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linn_bus::{BusError, Fault};
 use linn_http::Network;
-use linn_services::events::PluginsChange;
+use linn_services::events::{PluginNoticeLevel, PluginsChange};
 use linn_services::plugin_admin::{
     PluginAdminError, PluginInfo, PluginScope, PluginTrust, PluginTrustApplied, PluginsReloaded,
 };
@@ -21,7 +21,8 @@ use crate::hooks::Life;
 use crate::install::network;
 use crate::memory::Memory;
 use crate::plugin::Farewell;
-use crate::system::{blocking, real_path, remove_folder};
+use crate::system::{Staging, blocking, move_away, real_path};
+use crate::tell::notice;
 use crate::trust::{Book, Decision, NotKept, Store};
 
 pub(crate) use provider::AdminProvider;
@@ -209,22 +210,38 @@ impl Admin {
     pub(crate) async fn remove(self: Arc<Self>, name: String) -> Done<()> {
         let mut world = self.world.lock().await;
         let Some(loaded) = world.loaded(&name) else { return Err(PluginAdminError::NotFound(name).into()) };
+        let was_enabled = world.is_enabled(&name);
         // Its scripts are gone before their files are.
         world.set_enabled(&self.fleet, &name, false).await?;
-        let path = loaded.found_at.clone();
-        let removed = blocking(move || remove_folder(&path)).await;
-        if let Err(why) = removed {
-            self.look(&mut world).await?;
-            let message = format!("plugin '{name}' in {} was not removed: {why}", loaded.found_at.display());
-            return Err(PluginAdminError::Install { code: "PLUGIN_NOT_REMOVED", message }.into());
-        }
-        if let Some(store) = store(self.setting()) {
-            let forgotten = name.clone();
-            let aside = blocking(move || store.forget(&loaded.folder, &forgotten)).await?;
-            self.tell_set_aside(aside);
+        let (path, folder, forgotten) = (loaded.found_at.clone(), loaded.folder, name.clone());
+        let store = store(self.setting());
+        let removed = blocking(move || take_away(&path, || store.map(|it| it.forget(&folder, &forgotten)).transpose()));
+        let removed = removed.await;
+        match &removed {
+            Ok(Removed { set_aside, left }) => {
+                self.tell_set_aside(set_aside.clone().flatten());
+                if let Some(left) = left {
+                    self.tell_left(&name, &format!("it is removed, but {left}"));
+                }
+            }
+            // A gate does not open because it could not be removed.
+            Err(_) => world.set_enabled(&self.fleet, &name, was_enabled).await?,
         }
         // What it stood in front of is there again.
-        self.look(&mut world).await
+        self.look(&mut world).await?;
+        removed.map(drop).map_err(|why| match why {
+            NotRemoved::NotKept(why) => why.into(),
+            NotRemoved::Io(why) => {
+                let message = format!("plugin '{name}' in {} was not removed: {why}", loaded.found_at.display());
+                PluginAdminError::Install { code: "PLUGIN_NOT_REMOVED", message }.into()
+            }
+        })
+    }
+
+    /// Tells the user what could not be cleared away.
+    pub(crate) fn tell_left(&self, name: &str, left: &str) {
+        self.fleet.ctx.logger().warn(format_args!("[plugins] {name}: {left}"));
+        notice(&self.fleet.ctx, name, None, None, PluginNoticeLevel::Warning, format!("[{name}] {left}"));
     }
 
     /// Has what was put into a folder run, if it may.
@@ -250,6 +267,46 @@ impl Admin {
             PluginScope::Workspace => (self.setting().workspace_root(), "there is no workspace to install a plugin in"),
         };
         root.ok_or_else(|| PluginAdminError::Install { code: "PLUGIN_NO_ROOT", message: message.to_owned() })
+    }
+}
+
+/// What came of taking a plugin away.
+#[derive(Debug)]
+struct Removed<T> {
+    /// What forgetting it gave.
+    set_aside: T,
+    /// What could not be cleared away, in words.
+    left: Option<String>,
+}
+
+/// Why a plugin is in its place still.
+#[derive(Debug)]
+enum NotRemoved {
+    Io(std::io::Error),
+    NotKept(NotKept),
+}
+
+/// Takes a plugin out of its place, in one step and whole, and has what was decided about it forgotten; a link goes itself.
+fn take_away<T>(path: &Path, forget: impl FnOnce() -> Result<T, NotKept>) -> Result<Removed<T>, NotRemoved> {
+    let root = path.parent().unwrap_or(Path::new("/"));
+    let beside = Staging::new(root).map_err(NotRemoved::Io)?;
+    let aside = beside.path().join("removed");
+    move_away(path, &aside).map_err(NotRemoved::Io)?;
+    match forget() {
+        Ok(set_aside) => {
+            let place = beside.path().display().to_string();
+            let left = beside.close().err();
+            let left = left.map(|why| format!("{place} could not be cleared away: {why}; the next install does that"));
+            Ok(Removed { set_aside, left })
+        }
+        Err(why) => {
+            if let Err(error) = move_away(&aside, path) {
+                let kept = beside.keep();
+                let what = format!("{why}; and it could not be put back: {error}; it is kept in {}", kept.display());
+                return Err(NotRemoved::Io(std::io::Error::other(what)));
+            }
+            Err(NotRemoved::NotKept(why))
+        }
     }
 }
 

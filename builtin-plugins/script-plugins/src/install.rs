@@ -10,7 +10,6 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use linn_services::events::PluginNoticeLevel;
 use linn_services::plugin_admin::{PluginAdminError, PluginInstalled, PluginScope};
 
 use crate::admin::Admin;
@@ -20,7 +19,6 @@ use crate::system::{
     CopyProblem, Staging, absolute, blocking, children, copy_plugin, digest, exists, is_folder, make_executable,
     open_file, real_path, swap_into, take_back, unpack,
 };
-use crate::tell::notice;
 use crate::trust::{NotKept, Store};
 
 pub(crate) use github::network;
@@ -153,9 +151,7 @@ pub(crate) async fn install(
                 let Put { place, manifest, set_aside, left } = put.map_err(PluginAdminError::from)?;
                 admin.tell_set_aside(set_aside);
                 if let Some(left) = left {
-                    let (ctx, name) = (&admin.fleet.ctx, &manifest.name);
-                    ctx.logger().warn(format_args!("[plugins] {left}"));
-                    notice(ctx, name, None, None, PluginNoticeLevel::Warning, format!("[{name}] {left}"));
+                    admin.tell_left(&manifest.name, &left);
                 }
                 admin.look_again().await?;
                 Ok((place, manifest))

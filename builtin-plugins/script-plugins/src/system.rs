@@ -19,10 +19,10 @@ pub(crate) use folder::{
     Digest, FileProblem, Snapshot, children, digest, is_folder, open_file, prompt_file, real_path, script_file,
     text_of_file,
 };
-pub(crate) use install::{CopyProblem, copy_plugin, make_executable, remove_folder, unpack};
+pub(crate) use install::{CopyProblem, copy_plugin, make_executable, unpack};
 pub(crate) use redirect::{Redirect, open_url};
 pub(crate) use run::{NotRan, Run, run};
-pub(crate) use staging::{Staging, is_staging, swap_into, take_back};
+pub(crate) use staging::{Staging, is_staging, move_away, swap_into, take_back};
 pub(crate) use store::{Kept, KeptFile, remove_file, write_file};
 
 /// The environment of the harness.

@@ -45,6 +45,10 @@ impl World {
         self.plugins.contains_key(name)
     }
 
+    pub(crate) fn is_enabled(&self, name: &str) -> bool {
+        self.plugins.get(name).is_some_and(|it| it.is_enabled)
+    }
+
     pub(crate) fn loaded(&self, name: &str) -> Option<Loaded> {
         self.plugins.get(name).map(|it| it.loaded.clone())
     }

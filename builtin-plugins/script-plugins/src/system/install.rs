@@ -1,5 +1,6 @@
 //! Putting plugins in their place, and taking them away.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -142,11 +143,17 @@ fn unpack_within(limits: Limits, archive: impl Archive, into: &Path) -> Result<(
         return Err(CopyProblem::TooMuch(format!("{n_files} files")));
     }
     let mut left = size_bytes;
+    // Folders count as well: one entry may stand in very many.
+    let mut made = BTreeSet::new();
     for at in 0..archive.len() {
         let mut entry = archive.by_index(at).map_err(invalid)?;
         let name = entry.name().map_err(invalid)?.into_owned();
         let unsafe_path = || CopyProblem::UnsafePath(name.clone());
         let path = safe_path(&name).ok_or_else(unsafe_path)?;
+        made.extend(path.ancestors().filter(|it| *it != Path::new("")).map(Path::to_owned));
+        if made.len() > n_files {
+            return Err(CopyProblem::TooMuch(format!("{n_files} files")));
+        }
         let target = into.join(path);
         if entry.is_dir() {
             fs::create_dir_all(&target).map_err(problem("cannot make", &target))?;
@@ -197,11 +204,6 @@ pub(crate) fn make_executable(plugin: &Path) -> Result<(), CopyProblem> {
     Ok(())
 }
 
-/// Removes a plugin; where it is a link, the link alone.
-pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_symlink() { fs::remove_file(path) } else { fs::remove_dir_all(path) }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
@@ -227,6 +229,18 @@ mod tests {
         assert_eq!(unpacked(2, 200_000), "all");
         assert_eq!(unpacked(2, 199_999), "the archive unpacks to more than 199999 bytes");
         assert_eq!(unpacked(1, 200_000), "the archive unpacks to more than 1 files");
+    }
+
+    #[test]
+    fn script_20_20_folders_of_an_archive_count_as_files() {
+        let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        writer.start_file(format!("{}file", "d/".repeat(500)), SimpleFileOptions::default()).unwrap();
+        let archive = writer.finish().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let unpacked = |n_files| unpack_within(Limits { n_files, size_bytes: 10 }, archive.clone(), folder.path());
+        assert_eq!(unpacked(500).unwrap_err().to_string(), "the archive unpacks to more than 500 files");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "none of them was made");
+        unpacked(501).unwrap();
     }
 
     #[test]

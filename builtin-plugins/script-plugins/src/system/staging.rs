@@ -108,6 +108,11 @@ fn swap_in_steps(from: &Path, to: &Path, aside: &Path) -> io::Result<Option<Path
     }
 }
 
+/// Moves a folder, or a link, to a free path on the same disk.
+pub(crate) fn move_away(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
 /// Takes back what [`swap_into`] did; `old` is what it gave.
 pub(crate) fn take_back(from: &Path, to: &Path, old: Option<&Path>) -> io::Result<()> {
     match old {

@@ -161,6 +161,29 @@ fn script_20_9_removing_a_linked_plugin_removes_the_link_and_what_was_decided() 
 }
 
 #[test]
+fn script_20_9_a_plugin_that_cannot_be_removed_is_there_whole_and_runs_on() {
+    run(async |world| {
+        let plugin = world.plugin("p").hook("pre_tool", &answers(&json!({ "allow": false, "reason": "shut" })));
+        world.echo("any");
+        // What was decided cannot be forgotten: a file is in the way of the folder.
+        fs::write(world.home().join(".config"), "").unwrap();
+        let running = world.start().await;
+        let error = running.admin.remove("p").await.unwrap_err();
+        assert!(error.to_string().starts_with("cannot keep what was decided about plugins"), "{error}");
+        assert!(running.admin.list().unwrap()[0].enabled);
+        assert!(world.says("any", json!({})).await.ends_with(": shut"), "the gate is shut still");
+        assert!(plugin.path.join("plugin.json").exists() && plugin.path.join("hooks/pre_tool.sh").exists());
+        let beside = fs::read_dir(plugin.path.parent().unwrap()).unwrap().count();
+        assert_eq!(beside, 1, "nothing is left beside it");
+
+        fs::remove_file(world.home().join(".config")).unwrap();
+        running.admin.remove("p").await.unwrap();
+        assert_eq!(world.says("any", json!({})).await, "{}");
+        assert_eq!(fs::read_dir(plugin.path.parent().unwrap()).unwrap().count(), 0);
+    });
+}
+
+#[test]
 fn script_2_1_a_plugin_of_the_workspace_stands_in_front_of_one_of_the_user() {
     run(async |mut world| {
         world.config.trust_project = Some(true);
