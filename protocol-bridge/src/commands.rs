@@ -6,6 +6,7 @@ mod compact;
 mod conversation;
 mod goals;
 mod inspection;
+mod memory;
 mod plugins;
 mod prompts;
 mod providers;

@@ -523,3 +523,57 @@ fn script_20_2_overrides_and_tools_that_are_taken_away_hold_side_by_side_and_wit
     assert_eq!(names.iter().filter(|it| **it == "read_file").count(), 1, "one schema: {names:?}");
     assert!(!names.contains(&"grep"), "{names:?}");
 }
+
+#[test]
+fn script_10_memories_that_a_plugin_keeps_are_saved_listed_forgotten_and_refreshed() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = json!({ "name": "keeper", "version": "1", "memory_provider": { "script": "m.sh" } });
+    let script = r#"input=$(cat)
+printf '%s\n' "$input" >> asked
+case $input in
+*'"action":"inject"'*) printf '{"injection":"%s"}' "$(cat injection 2>/dev/null)";;
+*'"action":"save"'*) echo '{"ok":true,"id":"m-1"}';;
+*'"action":"list"'*) if [ -e broken ]; then echo '{"ok":false,"output":"no disk"}'; else echo '{"entries":[{"id":"m-1","name":"x"}]}'; fi;;
+*'"action":"forget"'*'"id":"m-1"'* | *'"id":"m-1"'*'"action":"forget"'*) echo '{"ok":true}';;
+*) echo '{"ok":false,"error":"no such memory"}';;
+esac
+"#;
+    put(&project(folder.path(), "keeper"), &manifest, &[("m.sh", script)]);
+    let server = server([]);
+    let mut client = Client::within(folder, &server, Setup::default());
+    client.send(
+        json!({ "type": "save_memory", "text": "owls live in the old barn", "tags": ["fact"], "scope": "global" }),
+    );
+    let saved = client.event("memory_saved");
+    assert_eq!((&saved["id"], &saved["message"]), (&json!("m-1"), &json!("memory saved")));
+    let asked = std::fs::read_to_string(client.path("asked")).unwrap();
+    let asked: Vec<Value> = asked.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let args = asked.iter().find(|it| it["action"] == "save").unwrap()["args"].clone();
+    assert!(args["name"].as_str().unwrap().starts_with("owls live in the old ["), "{args}");
+    assert_eq!((&args["type"], &args["scope"]), (&json!("fact"), &json!("global")));
+    assert_eq!(args["content"], "owls live in the old barn");
+
+    client.send(json!({ "type": "list_memory" }));
+    let listed = client.event("memory_list");
+    assert_eq!((&listed["entries"], &listed["count"]), (&json!([{ "id": "m-1", "name": "x" }]), &json!(1)));
+    client.send(json!({ "type": "forget_memory", "id": "m-1" }));
+    let forgot = client.event("memory_saved");
+    assert_eq!((forgot.get("id"), &forgot["message"]), (None, &json!("forgot memory 'm-1'")));
+    client.send(json!({ "type": "forget_memory", "id": "m-2" }));
+    assert_eq!(client.event("error")["message"], "forget_memory failed: no such memory");
+    std::fs::write(client.path("broken"), "").unwrap();
+    client.send(json!({ "type": "list_memory" }));
+    let events = client.until("memory_list");
+    assert_eq!(of(&events, "error")[0]["message"], "list_memory failed: no disk");
+    assert_eq!(events.last().unwrap()["count"], 0);
+
+    for (injection, told) in [
+        ("the barn", "memory refreshed: memories injected"),
+        ("the barn", "memory unchanged; system prompt kept intact (preserving prefix cache)"),
+        ("", "memory refreshed: no memories found"),
+    ] {
+        std::fs::write(client.path("injection"), injection).unwrap();
+        client.send(json!({ "type": "refresh_memory" }));
+        client.until_where(told, |it| it["message"] == told);
+    }
+}

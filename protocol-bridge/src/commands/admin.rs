@@ -1,4 +1,4 @@
-//! Skills, agents, memory, checkpoints and the marketplace.
+//! Skills, agents, checkpoints and the marketplace.
 
 use std::sync::Arc;
 
@@ -7,13 +7,11 @@ use serde_json::{Value, json};
 
 use crate::bridge::Bridge;
 use crate::wire::commands::{
-    AcceptSkillDisclaimer, CreateCheckpoint, ForgetMemory, InstallMarketplaceSkill, ListAgents, ListCheckpoints,
-    ListMarketplaceSkills, ListMemory, ListSkills, RefreshMemory, RemoveMarketplaceSkill, RestoreCheckpoint, Run,
-    SaveMemory, SearchMarketplaceSkills, UpdateMarketplaceSkill,
+    AcceptSkillDisclaimer, CreateCheckpoint, InstallMarketplaceSkill, ListAgents, ListCheckpoints,
+    ListMarketplaceSkills, ListSkills, RemoveMarketplaceSkill, RestoreCheckpoint, Run, SearchMarketplaceSkills,
+    UpdateMarketplaceSkill,
 };
-use crate::wire::events::{
-    AgentList, Checkpoints, MarketplaceError, MarketplaceState, MemoryList, Skills as SkillsEvent,
-};
+use crate::wire::events::{AgentList, Checkpoints, MarketplaceError, MarketplaceState, Skills as SkillsEvent};
 
 impl Bridge {
     pub(crate) async fn tell_skills(&self) {
@@ -66,33 +64,6 @@ impl Run for ListSkills {
 impl Run for ListAgents {
     async fn run(self, bridge: &Arc<Bridge>) {
         bridge.tell_agents();
-    }
-}
-
-impl Run for ListMemory {
-    async fn run(self, bridge: &Arc<Bridge>) {
-        bridge.say(&MemoryList { entries: &[], count: 0 });
-    }
-}
-
-impl Run for RefreshMemory {
-    async fn run(self, bridge: &Arc<Bridge>) {
-        bridge.info("memory refreshed: no memories found");
-    }
-}
-
-impl Run for SaveMemory {
-    async fn run(self, bridge: &Arc<Bridge>) {
-        if self.text.trim().is_empty() {
-            return bridge.error("save_memory: 'text' must not be empty");
-        }
-        bridge.missing("save_memory", "memory");
-    }
-}
-
-impl Run for ForgetMemory {
-    async fn run(self, bridge: &Arc<Bridge>) {
-        bridge.missing("forget_memory", "memory");
     }
 }
 

@@ -10,9 +10,9 @@ mod tools;
 mod turn;
 
 pub(crate) use admin::{
-    AgentList, Checkpoints, GoalState, MarketplaceError, MarketplaceState, MemoryList, PluginCommands, PluginDisabled,
-    PluginEnabled, PluginError, PluginInstalled, PluginRemoved, PluginStatusEvent, PluginsList, SandboxError,
-    SandboxStatus, Skills, TrustApplied, TrustPrompt,
+    AgentList, Checkpoints, GoalState, MarketplaceError, MarketplaceState, MemoryList, MemorySaved, PluginCommands,
+    PluginDisabled, PluginEnabled, PluginError, PluginInstalled, PluginRemoved, PluginStatusEvent, PluginsList,
+    SandboxError, SandboxStatus, Skills, TrustApplied, TrustPrompt,
 };
 pub(crate) use approval::{ApprovalChanged, ApprovalExpired, ApprovalRequest, AskRequest, SudoRequest};
 pub(crate) use providers::{

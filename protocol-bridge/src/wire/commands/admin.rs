@@ -44,12 +44,14 @@ pub(crate) struct PluginCommand {
 #[derive(Deserialize)]
 pub(crate) struct SaveMemory {
     pub(crate) text: String,
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) scope: Option<String>,
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "the field is checked, and nothing remembers yet")]
 pub(crate) struct ForgetMemory {
-    id: String,
+    pub(crate) id: String,
+    pub(crate) scope: Option<String>,
 }
 
 #[derive(Deserialize)]

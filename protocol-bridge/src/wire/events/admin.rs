@@ -24,6 +24,11 @@ wire_events! {
     }
     TrustPrompt<'a> = "plugin_trust_prompt", checked { plugins: &'a [Value], }
     MemoryList<'a> = "memory_list", checked { entries: &'a [Value], count: usize, }
+    MemorySaved<'a> = "memory_saved", plain {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        message: &'a str,
+    }
     Checkpoints<'a> = "checkpoints", checked { checkpoints: &'a [Value], }
     GoalState<'a> = "goal_state", checked {
         #[serde(flatten)]
