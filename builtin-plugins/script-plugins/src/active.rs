@@ -11,6 +11,7 @@ use linn_services::tools::{Tool, ToolClaim, ToolClass, Tools};
 use crate::command::RunsCommand;
 use crate::exchange::{Failure, Question, Scripts};
 use crate::manifest::Manifest;
+use crate::memory::memory_tool;
 use crate::order::Turnstile;
 use crate::system::{Digest, Snapshot, blocking, digest};
 use crate::tool::ScriptTool;
@@ -125,6 +126,9 @@ impl Plugin for ScriptPlugin {
         if !active.manifest.tools.is_empty() || !active.manifest.disable_tools.is_empty() {
             others.push(ctx.mount_with(&name, &active, bring_tools)?);
         }
+        if active.manifest.memory_provider.is_some() {
+            others.push(ctx.mount_with(&name, &active, bring_memory_tool)?);
+        }
         if !active.manifest.commands.is_empty() {
             others.push(ctx.mount_with(&name, &active, bring_commands)?);
         }
@@ -181,6 +185,11 @@ async fn bring_tools(active: Arc<Active>, ctx: Context, tools: Svc<dyn Tools>) -
     if !active.manifest.disable_tools.is_empty() {
         tools.withhold(&ctx, active.manifest.disable_tools.iter().map(|it| it.as_str().into()).collect())?;
     }
+    Ok(())
+}
+
+async fn bring_memory_tool(active: Arc<Active>, ctx: Context, tools: Svc<dyn Tools>) -> Result<(), Fault> {
+    tools.contribute(&ctx, memory_tool(&active.scripts.ctx), ToolClaim::FreeName)?;
     Ok(())
 }
 

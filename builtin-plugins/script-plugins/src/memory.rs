@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linn_bus::{BusError, Context, Fault, Svc, provider};
+use linn_bus::{BoxFuture, BusError, Context, Fault, Svc, provider};
 use linn_services::agent::Agent;
 use linn_services::events::CompactionEnd;
 use linn_services::memory_provider::{MemoryAnswer, MemoryProvider, MemoryProviderError, NewMemory};
+use linn_services::model::ToolSchema;
 use linn_services::prompt::{AssembleContext, Section, SystemPrompt, TextOf, Variable};
+use linn_services::tools::{Tool, ToolBody, ToolExecution, ToolFailure, ToolOutput};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -313,6 +315,54 @@ impl MemoryProvider for MemoryService {
             drop(self.0.refresh().await);
         }
         Ok(answer(&answered?))
+    }
+}
+
+/// The body of the model's tool `memory`, while a plugin keeps memories: every call goes to the one that does.
+struct MemoryTool {
+    ctx: Context,
+}
+
+/// The model's tool `memory`.
+pub(crate) fn memory_tool(ctx: &Context) -> Tool {
+    let text = |what: &str| json!({ "type": "string", "description": what });
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "action": text("save, append, list, get, forget, consolidate, stats, deprecate or migrate, as far as they are known"),
+            "scope": text("Where it holds, such as workspace or global."),
+            "name": text("What it is called."),
+            "content": text("What to remember."),
+            "type": text("Its kind, such as note."),
+            "description": text("In a line."),
+            "importance": {},
+            "force": { "type": "boolean" },
+            "id": text("The memory it is about."),
+            "replaces": {},
+            "superseded_by": {},
+        },
+        "required": ["action"],
+    });
+    let description = "Keeps and finds what shall be remembered beyond this conversation.".to_owned();
+    let schema = ToolSchema { name: "memory".into(), description, parameters };
+    Tool::from_body(schema, Arc::new(MemoryTool { ctx: ctx.clone() })).read_only().sequential()
+}
+
+impl MemoryTool {
+    async fn run(&self, call: &ToolExecution) -> Result<ToolOutput, ToolFailure> {
+        let failed = |error: &MemoryProviderError| ToolFailure::coded("MemoryError", error.code(), error.to_string());
+        let memories = self.ctx.get::<dyn MemoryProvider>().ok_or_else(|| failed(&MemoryProviderError::None))?;
+        let arguments = call.arguments().as_object().cloned().unwrap_or_default();
+        let answer = memories.call(arguments, call.agent()).await.map_err(|error| failed(&error))?;
+        // Who answers with memories alone shows them.
+        let is_list = answer.output.is_empty() && !answer.entries.is_empty();
+        Ok(ToolOutput::from(if is_list { Value::from(answer.entries).to_string() } else { answer.output }))
+    }
+}
+
+impl ToolBody for MemoryTool {
+    fn execute<'a>(&'a self, call: &'a ToolExecution) -> BoxFuture<'a, Result<ToolOutput, ToolFailure>> {
+        Box::pin(self.run(call))
     }
 }
 

@@ -231,7 +231,7 @@ fn the_plugin_leaves_nothing_behind() {
         leak_check(&world.root, async |ctx| {
             let plugin = ctx.mount::<ScriptPluginsPlugin>(world.config.clone()).unwrap();
             plugin.running().await.unwrap();
-            assert_eq!(tools.visible(None).unwrap().len(), 1);
+            assert_eq!(tools.visible(None).unwrap().len(), 2, "its own, and that for memories");
             plugin.dispose().await.unwrap();
         })
         .await;

@@ -7,7 +7,7 @@ use linn_services::memory_provider::{MemoryProvider, NewMemory};
 use linn_services::prompt::{AssembleContext, SystemPrompt};
 use serde_json::{Value, json};
 
-use crate::support::{World, keeps, kept, run, until};
+use crate::support::{World, answers, call_of, keeps, kept, run, text, until};
 
 fn provider(world: &World, name: &str, script: &str) {
     world.plugin(name).with("memory_provider", json!({ "script": "m.sh" })).script("m.sh", script);
@@ -126,5 +126,31 @@ fn script_10_failures_are_told_in_the_words_that_are_known() {
         assert_eq!(memory.list().await.unwrap_err().code(), "NO_MEMORY_PROVIDER");
         assert_eq!(memory.active().unwrap(), None);
         assert_eq!(memory.injection().unwrap(), "");
+    });
+}
+
+#[test]
+fn script_10_the_model_has_a_tool_for_the_memories_of_the_first_provider() {
+    run(async |world| {
+        let seen = world.base.join("seen");
+        provider(&world, "b", &keeps(&seen, &json!({ "ok": true, "output": "appended" })));
+        provider(&world, "c", &answers(&json!({ "entries": [{ "id": "of-c" }] })));
+        let running = world.start().await;
+        let agent = world.agent("main").await;
+        let call = async || {
+            let arguments = json!({ "action": "append", "id": "n", "content": "more" });
+            world.tools.execute(call_of(agent.agent(), "memory", arguments)).await.unwrap()
+        };
+        assert_eq!(text(&call().await), "appended");
+        let asked = kept(&seen).into_iter().find(|it| it["action"] == "append").unwrap();
+        assert_eq!(asked["args"], json!({ "action": "append", "id": "n", "content": "more" }));
+        assert_eq!(asked["session_id"], "main");
+        running.admin.disable("b").await.unwrap();
+        assert_eq!(text(&call().await), r#"[{"id":"of-c"}]"#);
+        world.plugin("c").script("m.sh", "echo '{\"ok\":false,\"output\":\"unknown action: append\"}'");
+        let refused = call().await;
+        assert!(refused.is_error && text(&refused).contains("unknown action: append"), "{}", text(&refused));
+        running.admin.disable("c").await.unwrap();
+        assert_eq!(call().await.error.unwrap().code, "UNKNOWN_TOOL", "nobody keeps memories");
     });
 }
