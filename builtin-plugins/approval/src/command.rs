@@ -559,4 +559,53 @@ mod tests {
             assert!(commands[0].is_wrapper(), "{line}");
         }
     }
+
+    /// Pieces of lines that mean something to a shell, or could.
+    const PIECES: &[&str] = &[
+        "", " ", "\t", "\n", "\r", "\u{b}", "\u{a0}", ";", ";;", "&", "&&", "|", "||", "|&", ">", ">>", ">|", ">&",
+        "1>", "&>", "<", "<>", "<<E\n", "<<<", "<(", ">(", "\"", "'", "\\", "\\\n", "$", "$'", "$\"", "$(", "${",
+        "${x:=", "$((", "`", "(", ")", "{", "{ ", "}", "#", "!", "=", "[", "]", "~", "*", "-n ", "^", "%", "\\'",
+        "\\\"", "'\\''", "\"'\"",
+    ];
+
+    /// What a line may need to be whole.
+    const ENDS: &[&str] = &["", "\"", "'", ")", "))", "`", "}", "; }", "\nE", "\\"];
+
+    /// What bash makes of lines beside what is there: nothing.
+    #[track_caller]
+    fn assert_bash_makes_nothing(lines: &[String]) {
+        assert!(lines.len() > 300, "only {} lines were read: nothing is tested", lines.len());
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("lines"), lines.join("\0") + "\0").unwrap();
+        let script = "while IFS= read -r -d '' line; do (eval \"$line\") </dev/null >/dev/null 2>&1
+            for it in *; do [ \"$it\" = lines ] || { printf '%q made %q' \"$line\" \"$it\"; exit 1; }; done; done < lines";
+        #[expect(clippy::disallowed_methods, reason = "the shell says what a line means")]
+        let mut bash = std::process::Command::new("bash");
+        let output = bash.args(["-c", script]).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+
+    /// Lines of these with a piece or two in between, and all the ends, that are read as commands which are all wanted.
+    fn lines_read(before: &str, behind: &str, is_wanted: impl Fn(&SimpleCommand) -> bool) -> Vec<String> {
+        let pairs = PIECES.iter().flat_map(|it| PIECES.iter().map(move |other| (it, other)));
+        let lines = pairs
+            .flat_map(|(first, second)| ENDS.iter().map(move |end| format!("{before}{first}{second}{behind}{end}")));
+        lines.filter(|it| matches!(read(it), Line::Simple(commands) if commands.iter().all(&is_wanted))).collect()
+    }
+
+    /// Holds the reading of lines against the shell itself: whatever stands between two commands, a line that is read as
+    /// nothing but `echo` makes no file.
+    #[test]
+    fn r073_r074_r075_r076_r080_r082_bash_runs_nothing_of_a_line_that_was_not_read() {
+        assert_bash_makes_nothing(&lines_read("echo a", "touch pwned", |it| crate::glob::fits("echo *", &it.text)));
+    }
+
+    /// The same for what a rule denies: where no command is read that has its name or runs others, it does not run.
+    #[test]
+    fn r079_bash_finds_no_command_that_was_not_read() {
+        for (before, behind) in [("", "touch pwned"), ("to", "uch pwned"), ("ls ", "touch pwned")] {
+            let is_harmless = |it: &SimpleCommand| !it.is_wrapper() && it.name() != "touch";
+            assert_bash_makes_nothing(&lines_read(before, behind, is_harmless));
+        }
+    }
 }
