@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Setting;
-use crate::system::{NotRan, Run, is_in_path, run, working_folder};
+use crate::system::{NotRan, Run, Watched, is_in_path, run, working_folder};
 
 /// How much a script is told, and how much it may tell on each output.
 pub(crate) const LIMIT_BYTES: usize = 1024 * 1024;
@@ -107,6 +107,8 @@ pub(crate) struct Scripts {
     /// What stands in the environment of everything that is started here.
     mark: String,
     n_runs: AtomicU64,
+    /// Ends all of it should the harness be killed.
+    watched: Arc<Watched>,
 }
 
 impl Scripts {
@@ -118,6 +120,9 @@ impl Scripts {
         // Not the ids of the context: a run that is played again may go beside the one it plays, and must not end its
         // scripts.
         let chance = SeededIds::from_entropy();
+        let watched = Arc::<Watched>::default();
+        let ending = watched.clone();
+        ctx.effect("watch over scripts", |fx| fx.defer_async(async move { ending.end().await }))?;
         let path = setting.environment.get(std::ffi::OsStr::new("PATH"));
         Ok(Self {
             ctx: ctx.clone(),
@@ -126,6 +131,7 @@ impl Scripts {
             setting,
             mark: format!("{:016x}{:016x}-", chance.next_u64(), chance.next_u64()),
             n_runs: AtomicU64::new(0),
+            watched,
         })
     }
 
@@ -161,6 +167,12 @@ impl Scripts {
             signal: question.signal,
             mark: format!("{}{n}.", self.mark),
         };
+        if let Err(error) = self.watched.begin(&self.runtime, &self.mark) {
+            // Scripts run all the same, and every end but a sudden one is as it was.
+            self.ctx.logger().warn(format_args!(
+                "what scripts start would outlive a harness that is killed: the watch does not start: {error}"
+            ));
+        }
         let ran = run(self.ctx.clock(), &self.runtime, call).await.map_err(|why| match why {
             NotRan::Start(why) => {
                 Failure::Wait(format!("failed to spawn script \"{}\": {why}", question.script.display()))

@@ -10,6 +10,7 @@ mod redirect;
 mod run;
 mod staging;
 mod store;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ pub(crate) use redirect::{Redirect, open_url};
 pub(crate) use run::{NotRan, Run, run};
 pub(crate) use staging::{Staging, is_staging, move_away, swap_into, take_back};
 pub(crate) use store::{Kept, KeptFile, remove_file, write_file};
+pub(crate) use watched::Watched;
 
 /// The environment of the harness.
 pub(crate) fn own_environment() -> BTreeMap<OsString, OsString> {
