@@ -8,20 +8,25 @@ use crate::launch::{Launch, Stream};
 use crate::leader::Leader;
 
 /// What the watch runs, with the mark as its argument. It reads until somebody says that all is over, or until nobody is
-/// left who could: then it kills what carries the mark, again and again while there is something new.
+/// left who could: then it kills what carries the mark, until it has twice seen nothing. Once is not enough: what is about to
+/// run another program shows no environment for a moment.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 read -r word && exit 0
-looks=0
-while [ "$looks" -lt 50 ]; do
+looks=0 empty=0
+while [ "$looks" -lt 50 ] && [ "$empty" -lt 2 ]; do
   found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)
-  [ -n "$found" ] || exit 0
-  for it in $found; do
-    it=${it#/proc/}
-    kill -KILL "${it%/environ}" 2>/dev/null
-  done
+  if [ -z "$found" ]; then
+    empty=$((empty + 1))
+  else
+    empty=0
+    for it in $found; do
+      it=${it#/proc/}
+      kill -KILL "${it%/environ}" 2>/dev/null
+    done
+  fi
   looks=$((looks + 1))
-  [ "$looks" -lt 3 ] || sleep 0.1
+  [ "$looks" -lt 5 ] || sleep 0.1
 done
 "#;
 
