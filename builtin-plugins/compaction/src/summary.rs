@@ -8,6 +8,7 @@ use linn_services::agent::Agent;
 use linn_services::compaction::{CompactionError, ContextBudget, TokenEstimator};
 use linn_services::llm::{Assembler, Llm, LlmError};
 use linn_services::model::{ContentBlock, FinishReason, GenerateRequest, LlmCallConfig, Message, text_of};
+use linn_services::secrets::secrets_of;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::CompactionConfig;
@@ -103,6 +104,7 @@ impl Asking<'_> {
             words.push_str("\n\nHeed this as well: ");
             words.push_str(wish);
         }
+        secrets_of(self.agent.context()).redact_in(&mut words);
         let max_tokens = self.config.summary_max_tokens;
         let request = GenerateRequest {
             config: LlmCallConfig { max_tokens: Some(max_tokens), ..LlmCallConfig::of_model(self.model) },

@@ -2,6 +2,7 @@
 
 use linn_bus_test::run;
 use linn_services::compaction::CompactTrigger;
+use linn_services::secrets::{SecretKeeper, SecretsPlugin};
 use linn_services_test::Gate;
 
 use crate::support::{Bench, asked, framed, small, summary};
@@ -37,6 +38,23 @@ fn while_idle_it_has_a_turn_of_its_own() {
         assert_eq!(bench.history()[0], framed("s"));
         assert_eq!(bench.history().len(), 3);
         assert!(asked(&bench.model.requests()[0]).contains("Heed this as well: keep the names"));
+    });
+}
+
+#[test]
+fn r139_a_key_in_a_wish_of_the_human_does_not_reach_the_model() {
+    run(async |root| {
+        let keeper = SecretKeeper::new();
+        keeper.keep("sk-test-123");
+        root.mount::<SecretsPlugin>(keeper).unwrap().running().await.unwrap();
+        let bench = Bench::new(root, small(), [summary("s")]).await;
+        talk(&bench);
+        let mut request = bench.request(CompactTrigger::Manual);
+        request.instructions = Some("keep sk-test-123 in mind".into());
+        bench.compaction().compact(request).await.unwrap().unwrap();
+        let asked = asked(&bench.model.requests()[0]);
+        assert!(asked.contains("Heed this as well: keep [redacted] in mind"), "{asked}");
+        assert!(!asked.contains("sk-test-123"), "{asked}");
     });
 }
 
