@@ -207,6 +207,15 @@ fn r080_separators_in_quotes_are_no_separators() {
             assert!(desk.bash(line).await.ran_unasked(), "{line}");
         }
     });
+    // The same where a human permitted the pattern.
+    run(async |root| {
+        let desk = Desk::new(&root, ApprovalGateConfig::default()).await;
+        desk.will_permit(PermissionScope::Pattern(Some("echo *".to_owned())));
+        assert!(desk.bash("echo x").await.was_asked());
+        for line in ["echo \"a && b; c | d\"", "echo 'x > y'"] {
+            assert!(desk.bash(line).await.ran_unasked(), "{line}");
+        }
+    });
 }
 
 #[test]
