@@ -16,6 +16,11 @@ use linn_process::{
 use rustix::process::{Signal, getpgid, getsid};
 use tokio::net::unix::pipe::Receiver;
 
+/// A mark that no other run of these tests has, whatever runs beside it on the machine.
+fn mark(name: &str) -> String {
+    format!("<{name}-{}>", std::process::id())
+}
+
 fn launch(program: &str, arguments: &[&str], mark: &str) -> Launch {
     let path = std::env::var_os("PATH").unwrap();
     Launch {
@@ -118,7 +123,7 @@ async fn who_reads_nothing_is_no_error_of_the_writer() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn an_output_without_end_lets_others_run() {
-    let (mut leader, pipes) = start("exec yes", "yes");
+    let (mut leader, pipes) = start("exec yes", &mark("yes"));
     let mut buffer = [0; 16];
     let reading = async { while next_piece(&pipes.stdout, &mut buffer).await.is_some() {} };
     tokio::select! {
@@ -126,26 +131,27 @@ async fn an_output_without_end_lets_others_run() {
         () = reading => unreachable!("it writes for ever"),
         () = async { for _ in 0..10 { tokio::task::yield_now().await } } => {}
     }
-    end(&mut leader, "yes").await;
+    end(&mut leader, &mark("yes")).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "current_thread")]
 async fn children_are_found_while_it_runs_and_after_it_has_exited() {
     for reach in [Reach::All, Reach::Later] {
-        let (mut leader, pipes) = start("sleep 1000 & echo up; read line", "children");
+        let mark = mark(&format!("children-{reach:?}"));
+        let (mut leader, pipes) = start("sleep 1000 & echo up; read line", &mark);
         assert_eq!(said(&pipes).await, "up\n");
-        let children = found(&leader, "children", reach);
+        let children = found(&leader, &mark, reach);
         assert_eq!(children.len(), 1, "{reach:?}");
         assert_eq!(group_of(leader.pid()).len(), 2);
         assert_eq!(session_of(leader.pid()).len(), 2);
         drop(pipes);
         leader.exited().await;
-        assert_eq!(found(&leader, "children", reach), children, "{reach:?}");
+        assert_eq!(found(&leader, &mark, reach), children, "{reach:?}");
         // The leader is dead, if not reaped.
         assert_eq!(session_of(leader.pid()), children);
-        end(&mut leader, "children").await;
-        assert!(found(&leader, "children", Reach::All).is_empty());
+        end(&mut leader, &mark).await;
+        assert!(found(&leader, &mark, Reach::All).is_empty());
     }
 }
 
@@ -153,7 +159,7 @@ async fn children_are_found_while_it_runs_and_after_it_has_exited() {
 #[tokio::test(flavor = "current_thread")]
 async fn who_left_the_session_is_found_by_the_mark() {
     for reach in [Reach::All, Reach::Later] {
-        let mark = format!("left-{reach:?}-{}", std::process::id());
+        let mark = mark(&format!("left-{reach:?}"));
         let (mut leader, pipes) = start("setsid sleep 1000 & wait_for=$!; echo $wait_for; exit 0", &mark);
         said(&pipes).await;
         leader.exited().await;
@@ -169,7 +175,7 @@ async fn who_left_the_session_is_found_by_the_mark() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "current_thread")]
 async fn who_was_found_before_is_found_again_without_a_leader() {
-    let mark = format!("known-{}", std::process::id());
+    let mark = mark("known");
     let (mut leader, pipes) = start("env -i setsid sleep 1000 & echo up; read line", &mark);
     assert_eq!(said(&pipes).await, "up\n");
     let known = found(&leader, &mark, Reach::All);
@@ -289,9 +295,9 @@ async fn without_pipes_there_are_none_to_hand_out() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_watch_whose_owner_is_gone_ends_what_carries_the_mark_and_nothing_else() {
-    let mark = format!("watched-{}-", std::process::id());
+    let (mark, other_mark) = (mark("watched"), mark("other"));
     let (marked, marked_pipes) = start("setsid sh -c 'echo $$; exec sleep 300' & echo $$; wait", &format!("{mark}1."));
-    let (mut other, other_pipes) = start("echo $$; exec sleep 300", "other-");
+    let (mut other, other_pipes) = start("echo $$; exec sleep 300", &other_mark);
     said(&other_pipes).await;
     let mut pids = Vec::new();
     while pids.len() < 2 {
@@ -305,12 +311,12 @@ async fn a_watch_whose_owner_is_gone_ends_what_carries_the_mark_and_nothing_else
     let mut marked = marked;
     marked.exited().await;
     assert_eq!(marked.reap().unwrap().signal(), Some(9));
-    end(&mut other, "other-").await;
+    end(&mut other, &other_mark).await;
 }
 
 #[tokio::test]
 async fn a_watch_that_is_ended_ends_nothing() {
-    let mark = format!("unwatched-{}-", std::process::id());
+    let mark = mark("let-be");
     let (mut leader, pipes) = start("echo $$; exec sleep 300", &mark);
     said(&pipes).await;
     let watch = Watch::start(&mark).unwrap();
