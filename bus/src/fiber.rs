@@ -60,7 +60,7 @@ pub(crate) struct Identity {
     pub(crate) name: Arc<str>,
     place: Mutex<Arc<[u32]>>,
     pub(crate) visible: AtomicBool,
-    /// Another version was switched in for it.
+    /// Another version was switched in for it, or for what it is mounted below.
     pub(crate) replaced: AtomicBool,
 }
 
@@ -68,6 +68,10 @@ impl Identity {
     /// Its place in the tree.
     pub(crate) fn place(&self) -> Arc<[u32]> {
         lock(&self.place).clone()
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
     }
 
     /// Call it with all cells locked that have listeners of the fiber, and have those put in order.
@@ -426,7 +430,7 @@ impl FiberInner {
 
     /// Whether another version was switched in for it.
     pub(crate) fn is_replaced(&self) -> bool {
-        self.identity.replaced.load(Ordering::Acquire)
+        self.identity.is_replaced()
     }
 
     pub(crate) fn update_key(&self) -> ScopeKey {

@@ -98,10 +98,10 @@ impl Context {
     /// [`BusError::Inactive`] when the plugin is going down.
     pub fn interval(&self, period: Duration, mut callback: impl FnMut() + Send + 'static) -> Result<Timer, BusError> {
         let mut ticks = self.ticks(period);
-        let activation = self.activation().clone();
+        let identity = self.activation().identity.clone();
         let task = self.spawn_as("ctx.interval()", async move {
             // Not while calls in flight end on a version that was replaced: the new one has its own interval.
-            while ticks.tick().await.is_ok() && activation.is_open() {
+            while ticks.tick().await.is_ok() && !identity.is_replaced() {
                 callback();
             }
         })?;

@@ -283,6 +283,54 @@ fn a_call_in_flight_sleeps_and_starts_tasks_on_the_old_version_whose_interval_ha
     });
 }
 
+/// A plugin whose child and scope have an interval each, and that has a call to wait for.
+struct Ticking;
+
+impl Plugin for Ticking {
+    const NAME: &'static str = "ticking";
+    type Config = PatientConfig;
+    type Needs = ();
+    async fn start(ctx: &Context, config: PatientConfig, (): ()) -> Result<(), Fault> {
+        let PatientConfig { gates, ticks, version } = config;
+        let count = move || {
+            let ticks = ticks.clone();
+            move || {
+                ticks.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        ctx.scope()?.context().interval(Duration::from_secs(1), count())?;
+        let child = ctx.mount_fn("child", move |ctx: Context, (): ()| {
+            let tick = count();
+            async move { ctx.interval(Duration::from_secs(1), tick).map(drop) }
+        })?;
+        child.settled().await?;
+        ctx.on(listener!(async move |_: &Slow| {
+            gates.wait().await;
+            Some(version)
+        }))?;
+        Ok(())
+    }
+}
+
+#[test]
+fn intervals_below_an_old_version_stop_while_a_call_in_flight_ends_on_it() {
+    linn_bus_test::run(async |root| {
+        let config = |version| PatientConfig { version, gates: Gates::default(), ticks: Arc::new(AtomicU32::new(0)) };
+        let (first, second) = (config(1), config(2));
+        let old = root.mount::<Ticking>(first.clone()).unwrap();
+        old.settled().await.unwrap();
+        let mut in_flight = pin!(root.serial(&Slow));
+        assert!(poll!(in_flight.as_mut()).is_pending());
+        let switched = root.prepare_for::<Ticking>(&old, second.clone()).unwrap().switch().await.unwrap();
+        root.sleep(Duration::from_millis(2500)).await.unwrap();
+        assert_eq!(first.ticks.load(Ordering::Relaxed), 0, "the intervals below the old version");
+        assert_eq!(second.ticks.load(Ordering::Relaxed), 4, "the intervals below the new one");
+        first.gates.open();
+        assert_eq!(in_flight.await.unwrap(), Some(1));
+        switched.old_gone().await.unwrap();
+    });
+}
+
 #[test]
 fn calls_that_outlast_the_grace_of_a_reload_are_dropped() {
     linn_bus_test::run(async |root| {
