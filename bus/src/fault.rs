@@ -432,7 +432,7 @@ pub enum BusError {
     /// A listener on `internal/listener` failed, or an observer refused.
     #[error(transparent)]
     Listener(#[from] ListenerError),
-    /// The fiber is gone, so it can be neither restarted nor updated.
+    /// The fiber is gone, so it can be neither restarted nor updated, and no version takes its place.
     #[error("plugin `{plugin}` is disposed; mount it again")]
     Disposed {
         /// The plugin.

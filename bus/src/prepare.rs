@@ -88,9 +88,9 @@ impl<P> Prepared<P> {
     ///
     /// # Errors
     ///
-    /// What the new version failed with, [`BusError::NotPrepared`] when it waits for a service, or
-    /// [`BusError::ServiceTaken`] when somebody else came to provide a service of it meanwhile; it is disposed and the old
-    /// one runs on.
+    /// What the new version failed with, [`BusError::NotPrepared`] when it waits for a service,
+    /// [`BusError::ServiceTaken`] when somebody else came to provide a service of it meanwhile, or [`BusError::Disposed`]
+    /// when another version has taken the place of the old one; it is disposed and what is in the place runs on.
     ///
     /// Not cancel safe before the switch: dropping the future leaves the new version in the wings.
     pub async fn switch(self) -> Result<Switched<P>, BusError> {
@@ -213,6 +213,10 @@ fn switch(new: &Arc<FiberInner>, old: Option<&Arc<FiberInner>>) -> Result<(), Bu
     let bus = &new.bus;
     let switched = {
         let _tree = lock(&bus.tree);
+        // Two versions in one place would both be heard.
+        if let Some(old) = old.filter(|it| it.is_replaced()) {
+            return Err(BusError::Disposed { plugin: old.identity.name.clone() });
+        }
         let coming = subtree(bus, new);
         let going = old.map(|it| subtree(bus, it)).unwrap_or_default();
         let mut cells = BTreeMap::new();

@@ -332,6 +332,29 @@ fn intervals_below_an_old_version_stop_while_a_call_in_flight_ends_on_it() {
 }
 
 #[test]
+fn of_two_versions_prepared_for_one_place_only_the_first_switched_takes_it() {
+    linn_bus_test::run(async |root| {
+        let gates = Gates::default();
+        let old = root.mount::<Versioned>(Config { gates: gates.clone(), ..Config::version(1) }).unwrap();
+        old.settled().await.unwrap();
+        let prepare = |version| root.prepare_for::<Versioned>(&old, Config::version(version)).unwrap();
+        let (second, third, fourth) = (prepare(2), prepare(3), prepare(4));
+        let mut in_flight = pin!(root.serial(&Slow));
+        assert!(poll!(in_flight.as_mut()).is_pending());
+        let switched = second.switch().await.unwrap();
+        let while_it_drains = third.switch().await.unwrap_err();
+        assert_eq!(while_it_drains.code(), "FIBER_DISPOSED");
+        gates.open();
+        assert_eq!(in_flight.await.unwrap(), Some(1));
+        switched.old_gone().await.unwrap();
+        let when_it_is_gone = fourth.switch().await.unwrap_err();
+        assert_eq!(when_it_is_gone.code(), "FIBER_DISPOSED");
+        assert_eq!(roll(&root), [2, 102]);
+        assert_eq!(root.inspect().fibers.len(), 3);
+    });
+}
+
+#[test]
 fn calls_that_outlast_the_grace_of_a_reload_are_dropped() {
     linn_bus_test::run(async |root| {
         let old = root.mount::<Versioned>(Config::version(1)).unwrap();
