@@ -36,16 +36,22 @@ impl Context {
     }
 
     /// Mounts a plugin in the wings that will take the place of `old`: its place in the tree and its view of services.
+    /// Asked for by `old` itself, or by what is mounted below it, the new one is mounted by whoever mounted `old`.
     ///
     /// # Errors
     ///
-    /// As [`mount`](Self::mount); [`BusError::Disposed`] when `old` is gone.
+    /// As [`mount`](Self::mount); [`BusError::Disposed`] when `old` is gone, or is the root.
     pub fn prepare_for<P: Plugin>(&self, old: &Fiber, config: P::Config) -> Result<Prepared<P>, BusError> {
-        if old.id().is_none() {
+        if old.id().is_none() || old.inner().parent.is_none() {
             return Err(BusError::Disposed { plugin: old.inner().identity.name.clone() });
         }
         let view = old.inner().view.clone();
-        let context = Context::new(self.fiber_inner().clone(), self.activation().clone(), view);
+        // What the old version mounts goes with it, so a plugin that replaces itself has the new one mounted by its owner.
+        let (fiber, run) = match (&old.inner().parent, old.inner().owner()) {
+            (Some(parent), Some(owner)) if self.fiber_inner().is_within(old.inner().identity.id) => (parent, owner),
+            _ => (self.fiber_inner(), self.activation()),
+        };
+        let context = Context::new(fiber.clone(), run.clone(), view);
         self.prepare_at(NewPlace::At(old.place()), &context, Some(old.clone()), config)
     }
 

@@ -406,6 +406,48 @@ fn a_service_is_handed_over_after_its_calls_have_drained_and_dependants_restart_
     });
 }
 
+#[derive(Event)]
+#[event(name = "reload/renew", mode = Serial, output = u32)]
+struct Renew;
+
+/// A plugin that replaces itself when it is asked to.
+struct Renewing;
+
+impl Plugin for Renewing {
+    const NAME: &'static str = "renewing";
+    type Config = u32;
+    type Needs = ();
+    async fn start(ctx: &Context, version: u32, (): ()) -> Result<(), Fault> {
+        ctx.on(move |_: &One| Some(version))?;
+        let own = ctx.clone();
+        ctx.on(listener!(async move |_: &Renew| -> Result<Option<u32>, Fault> {
+            own.prepare_for::<Self>(&own.fiber(), version + 1)?.switch().await?;
+            Ok(Some(version))
+        }))?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_version_prepared_by_the_old_one_itself_outlives_it() {
+    linn_bus_test::run(async |root| {
+        let old = root.mount::<Renewing>(1).unwrap();
+        old.settled().await.unwrap();
+        assert_eq!(root.serial(&Renew).await.unwrap(), Some(1));
+        old.dispose().await.unwrap();
+        assert_eq!(root.bail(&One).unwrap(), Some(2));
+        assert_eq!(root.inspect().fibers.len(), 2);
+    });
+}
+
+#[test]
+fn no_version_takes_the_place_of_the_root() {
+    linn_bus_test::run(async |root| {
+        let error = root.prepare_for::<Versioned>(&root.fiber(), Config::version(1)).unwrap_err();
+        assert_eq!(error.code(), "FIBER_DISPOSED");
+    });
+}
+
 #[test]
 fn versions_can_be_switched_one_after_another() {
     linn_bus_test::run(async |root| {
