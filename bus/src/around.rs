@@ -1,6 +1,6 @@
 //! What a library runs its code inside of, such as a runtime of its own.
 //!
-//! Every copy of the bus has its own, and pays one relaxed load a call. Copies built without the feature `around`, such as
+//! Every copy of the bus has its own, and pays one load a call. Copies built without the feature `around`, such as
 //! that of a program, have none and pay nothing.
 
 #[cfg(feature = "around")]
@@ -18,7 +18,7 @@ mod kept {
 
     #[inline(always)]
     pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
-        let around = AROUND.load(Ordering::Relaxed);
+        let around = AROUND.load(Ordering::Acquire);
         if around.is_null() { f() } else { inside_of(around, f) }
     }
 

@@ -13,7 +13,8 @@ use crate::hook::{HookControl, HookHead};
 
 type Object<E> = <<E as Event>::Mode as Mode>::Object<E>;
 
-/// What `Arc::into_raw` made of an `Arc<Object<E>>`, or a hole.
+/// What `Arc::into_raw` made of an `Arc<Object<E>>`, or a hole. Such a pointer is two words, as the compiler lays it out; its
+/// size and alignment are asserted, and nothing is made of its words but that pointer again.
 #[derive(Clone, Copy)]
 pub(super) struct Raw([*const (); 2]);
 

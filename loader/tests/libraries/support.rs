@@ -72,7 +72,8 @@ impl Build<'_> {
         let shared_place = self.shared.map_or_else(|| absolute(top.join(SHARED)), |_| format!("../{SHARED}"));
         let manifest = fs::read_to_string(crate_folder.join("Cargo.toml")).unwrap();
         let manifest = manifest.replace("../../..", &absolute(crate_folder.join("../../..")));
-        let manifest = manifest.replace(&format!("../{SHARED}"), &shared_place);
+        // Without symbols it is a quarter of the size, and every test copies and digests it.
+        let manifest = manifest.replace(&format!("../{SHARED}"), &shared_place) + "\n[profile.dev]\nstrip = true\n";
 
         let mut hasher = DefaultHasher::new();
         let built_from: Vec<_> =
