@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::cell::{Cell, CellSlot, EventCell, ScopeCell, SlotTable, Source, SourceCell};
+use crate::cell::{Cell, CellOf, CellSlot, EventCell, ScopeCell, SlotTable, Source, SourceCell};
 use crate::decision::InternalDecision;
 use crate::dispatch::InternalDispatch;
 use crate::event::{Event, ScopeRule};
@@ -126,7 +126,7 @@ impl Bus {
     }
 
     /// The cell that listeners of `E` are added to, made at the first one: that of the event, or of the event in a scope.
-    pub(crate) fn cell_for<E: Event>(&self, slot: u32, key: Option<&ScopeKey>) -> Result<Cell, BusError> {
+    pub(crate) fn cell_for<E: Event>(&self, slot: u32, key: Option<&ScopeKey>) -> Result<CellOf<E>, BusError> {
         {
             let mut names = lock(&self.event_names);
             let owner = *names.entry(E::NAME).or_insert(slot);
@@ -142,7 +142,9 @@ impl Bus {
         };
         let scope = key.and_then(|key| key.cells_to_fill(self));
         let scope = scope.map(|cells| cells.get_or_init(slot, || ScopeCell::new(event.clone())));
-        Ok(scope.map_or_else(|| Cell::Event(event.clone()), |it| Cell::Scope(it.clone())))
+        let cell = scope.map_or_else(|| Cell::Event(event.clone()), |it| Cell::Scope(it.clone()));
+        // SAFETY: the names above have one slot an event, and a slot stands for one event type: see `Bus::source`.
+        Ok(unsafe { CellOf::new(cell) })
     }
 
     /// Where the listeners that hear this dispatch are.

@@ -232,26 +232,40 @@ impl Cell {
         self.event().kind.name
     }
 
-    /// Adds a listener.
-    ///
-    /// # Safety
-    ///
-    /// The cell was made for `E`.
-    pub(crate) unsafe fn add<E: Event>(&self, rows: &Rows, hook: Stored<E>) {
-        debug_assert_eq!(self.name(), E::NAME, "a cell has listeners of one event");
-        let hook = Raw::new::<E>(hook);
-        match self {
-            Self::Event(cell) => cell.add(rows, hook),
-            Self::Scope(cell) => cell.add(rows, hook),
-        }
-    }
-
     /// Takes a listener out and retires snapshots that held it, for the caller to reclaim. The listener itself is returned
     /// so that it is dropped outside the lock.
     pub(crate) fn remove(&self, head: &HookHead, rows: &Rows) -> Option<Arc<dyn HookControl>> {
         match self {
             Self::Event(cell) => cell.remove(head, rows),
             Self::Scope(cell) => cell.remove(head, rows),
+        }
+    }
+}
+
+/// A cell that listeners of `E` may be added to.
+pub(crate) struct CellOf<E> {
+    cell: Cell,
+    event: PhantomData<fn(E)>,
+}
+
+impl<E: Event> CellOf<E> {
+    /// # Safety
+    ///
+    /// The cell was made for `E`, or for the same event in another library.
+    pub(crate) unsafe fn new(cell: Cell) -> Self {
+        Self { cell, event: PhantomData }
+    }
+
+    pub(crate) fn cell(&self) -> &Cell {
+        &self.cell
+    }
+
+    pub(crate) fn add(&self, rows: &Rows, hook: Stored<E>) {
+        debug_assert_eq!(self.cell.name(), E::NAME, "a cell has listeners of one event");
+        let hook = Raw::new::<E>(hook);
+        match &self.cell {
+            Cell::Event(cell) => cell.add(rows, hook),
+            Cell::Scope(cell) => cell.add(rows, hook),
         }
     }
 }

@@ -305,14 +305,13 @@ impl Context {
             _ => None,
         };
         let cell = bus.cell_for::<E>(slot, key.as_ref())?;
-        let head = HookHead::new(options, activation.next_hook(), activation.clone(), cell.clone());
+        let head = HookHead::new(options, activation.next_hook(), activation.clone(), cell.cell().clone());
         let hook = store(head);
         let erased = E::Mode::erase::<E>(hook.clone());
         // Owned before it is heard: a disposal that begins now finds it.
         activation.adopt(erased.clone(), Door::Open, what)?;
         bus.count_watcher(E::NAME, true);
-        // SAFETY: `cell_for` made it for `E`, or for the same event in another library: see `Bus::source`.
-        unsafe { cell.add::<E>(&bus.rows, hook) };
+        cell.add(&bus.rows, hook);
         // It may have been disposed between the two steps; then it leaves the list it just came to.
         if erased.head().is_dead() {
             bus.forget(erased.head());
