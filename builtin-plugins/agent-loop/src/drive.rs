@@ -55,6 +55,7 @@ impl Loop {
         if driver.inbox.status() != AgentStatus::Disposed {
             driver.tell_status(&self.agent, AgentStatus::Idle);
         }
+        driver.inbox.settle();
     }
 
     /// Hears when somebody else closes a turn, for a prompt that waits for that.

@@ -30,6 +30,8 @@ struct State {
     turn: CancellationToken,
     /// Cancelled when the loop comes to rest, then another one.
     settled: CancellationToken,
+    /// At rest, which is yet to be told; cancelled when it is.
+    untold: Option<CancellationToken>,
     /// The last turn that was logged outside of the loop and not flushed.
     unflushed: Option<u32>,
 }
@@ -77,6 +79,7 @@ impl Inbox {
             cancelled: None,
             turn: life.child_token(),
             settled: CancellationToken::new(),
+            untold: None,
             unflushed: None,
         };
         Self { state: Mutex::new(state), news: Notify::new(), life }
@@ -179,8 +182,8 @@ impl Inbox {
         self.state().unflushed = None;
     }
 
-    /// All prompts that wait, for the next turn. With none the loop is at rest again, and who waits for that is let go.
-    /// What was cancelled before is over.
+    /// All prompts that wait, for the next turn. With none the loop is at rest again, and who waits for that is let go by
+    /// [`settle`](Self::settle). What was cancelled before is over.
     pub(crate) fn next_batch(&self) -> Option<Batch> {
         let mut state = self.state();
         state.cancelled = None;
@@ -189,13 +192,19 @@ impl Inbox {
         }
         if state.queued.is_empty() {
             state.is_busy = false;
-            let settled = std::mem::take(&mut state.settled);
-            drop(state);
-            settled.cancel();
+            state.untold = Some(std::mem::take(&mut state.settled));
             return None;
         }
         state.turn = self.life.child_token();
         Some(Batch { prompts: std::mem::take(&mut state.queued), token: state.turn.clone() })
+    }
+
+    /// That the loop is at rest was told: lets go who waited for it.
+    pub(crate) fn settle(&self) {
+        let untold = self.state().untold.take();
+        if let Some(untold) = untold {
+            untold.cancel();
+        }
     }
 
     /// Puts prompts back in front of those that wait; not if they were cancelled.
@@ -242,12 +251,15 @@ impl Inbox {
     pub(crate) fn close(&self) {
         let settled = std::mem::take(&mut self.state().settled);
         settled.cancel();
+        self.settle();
     }
 
     /// What to wait for until nothing runs and nothing waits; `None` if that is so now.
     pub(crate) fn until_settled(&self) -> Option<CancellationToken> {
         let state = self.state();
-        let is_settled = !state.is_busy && state.queued.is_empty() && !state.is_disposed;
-        (!is_settled).then(|| state.settled.clone())
+        if state.is_busy || !state.queued.is_empty() || state.is_disposed {
+            return Some(state.settled.clone());
+        }
+        state.untold.clone()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt as _;
 use linn_bus::{Fault, listener};
 use linn_bus_test::run;
 use linn_services::agent::{AgentStatus, ContinuationDecision, ContinuationStop};
@@ -48,6 +49,27 @@ fn lp_23_what_is_sent_meanwhile_is_the_next_turn_without_rest_between() {
         agent.when_idle().await;
         assert_eq!(turns(&agent), [1, 2]);
         assert_eq!(notes.lines(), ["Running", "Idle"]);
+    });
+}
+
+#[test]
+fn who_waits_for_rest_goes_on_when_all_have_heard_of_it() {
+    run(async |root| {
+        let world = World::new(root, [Reply::text("x")]).await;
+        let told = Notes::default();
+        let heard = told.clone();
+        world
+            .root
+            .on(move |e: &AgentStatusChanged| {
+                let is_over = e.agent.when_idle().now_or_never().is_some();
+                heard.add(format!("{:?}, {is_over}", e.status));
+            })
+            .unwrap();
+        let agent = world.agent().await;
+        agent.send("one").unwrap();
+        agent.when_idle().await;
+        assert_eq!(told.lines(), ["Running, false", "Idle, false"]);
+        assert!(agent.when_idle().now_or_never().is_some());
     });
 }
 
