@@ -27,6 +27,9 @@ async fn talk(conversation: &mut Conversation) -> anyhow::Result<Outcome> {
             conversation.command(command).await;
             continue;
         }
+        if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+            conversation.desk.terminal.typed(&prompt);
+        }
         let Some(prompt) = conversation.command_of_plugin(prompt).await else { continue };
         outcome = conversation.turn(&prompt).await?;
         if conversation.is_over() {

@@ -43,12 +43,14 @@ struct Out {
     previewed: HashSet<CallId>,
     /// Text was written that has no line end yet.
     is_mid_line: bool,
+    /// The prompt that a person typed here, until it is logged.
+    typed: Option<String>,
 }
 
 impl Terminal {
     /// Shows on `writer`, which takes styles out where they are not wanted.
     pub(crate) fn new(writer: Box<dyn Write + Send>) -> Arc<Self> {
-        let out = Mutex::new(Out { writer, previewed: HashSet::new(), is_mid_line: false });
+        let out = Mutex::new(Out { writer, previewed: HashSet::new(), is_mid_line: false, typed: None });
         Arc::new(Self { out, is_gone: AtomicBool::new(false), gone: Notify::new() })
     }
 
@@ -95,6 +97,14 @@ impl Terminal {
         self.write(|out| {
             out.break_line()?;
             write!(out.writer, "{CYAN}› {CYAN:#}")
+        });
+    }
+
+    /// A person typed this prompt where it can be seen already, so it is not shown again.
+    pub(crate) fn typed(&self, prompt: &str) {
+        self.write(|out| {
+            out.typed = Some(prompt.to_owned());
+            Ok(())
         });
     }
 
@@ -241,6 +251,9 @@ impl Out {
             Fact::UserMessage(it) if it.source != MessageSource::User => Ok(()),
             Fact::UserMessage(it) => {
                 let text = text_of(&it.content);
+                if self.typed.take().is_some_and(|typed| typed == text) {
+                    return Ok(());
+                }
                 let mut lines = text.lines();
                 self.line(&[(CYAN, "› "), (BOLD, lines.next().unwrap_or_default())])?;
                 lines.try_for_each(|line| self.line(&[(BOLD, "  "), (BOLD, line)]))
@@ -363,7 +376,45 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, plain, whole};
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use linn::services::model::{ContentBlock, MessageSource};
+    use linn::services::session::{Fact, UserMessage};
+
+    use super::{Terminal, brief, plain, whole};
+
+    #[derive(Clone, Default)]
+    struct Screen(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn said(text: &str) -> Fact {
+        UserMessage { content: vec![ContentBlock::text(text)], source: MessageSource::User }.into()
+    }
+
+    #[test]
+    fn a_prompt_that_was_typed_is_not_shown_again_unless_it_was_changed() {
+        let screen = Screen::default();
+        let writer: Box<dyn Write + Send> = Box::new(screen.clone());
+        let terminal = Terminal::new(Box::new(anstream::StripStream::new(writer)));
+        let log = |text: &str| terminal.write(|out| out.fact(&said(text)));
+        terminal.typed("one");
+        log("one");
+        terminal.typed("two");
+        log("two, amended");
+        log("one");
+        let shown = String::from_utf8(screen.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(shown, "› two, amended\n› one\n");
+    }
 
     #[test]
     fn r121_what_a_terminal_would_obey_is_not_shown_to_it() {
