@@ -10,7 +10,8 @@ use linn_services::model::text_of;
 use linn_services::tools::{Tool, ToolExecutionResult, ToolFailure, Tools};
 use serde_json::json;
 
-use crate::support::{Build, World, library};
+use crate::models::{asked, rest};
+use crate::support::{Build, FROM_THOUSAND, World, library};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
@@ -133,5 +134,32 @@ async fn what_the_benchmark_of_calls_measures_is_heard() {
         all.events.iter().filter(|it| it.name == event).map(|it| it.listeners.len()).sum::<usize>()
     };
     assert_eq!((listeners("hmr/change"), listeners("loader/patch-context")), (3, 2));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_examples_do_the_same_when_they_are_optimised() {
+    let optimised = |example, edits| Build { example, edits, shared: None, is_release: true }.library();
+    let examples = ["gate", "parrot", "retry", "tally", "tally-report", "word-count"];
+    let libraries = examples.map(|it| (it, optimised(it, &[])));
+    let world = World::new(&libraries.each_ref().map(|(name, path)| (*name, path.as_path()))).await;
+    flaky(&world, 1, false);
+    let plugins = |gate| {
+        let wrapper = ("retry", "tools = ['flaky'], attempts = 2, pause_ms = 1");
+        let counts = [("tally-report", ""), ("tally", "ignore = ['tally']"), ("word-count", "")];
+        [&[("gate", gate), wrapper, ("parrot", "pause_ms = 1")], &counts[..]].concat()
+    };
+    world.mount_all(&plugins("")).await;
+    assert_eq!(rest(&mut asked(&world, "pieces of eight").await).await, "pieces of eight");
+    assert_eq!(said(&world.call("flaky", json!({})).await), (false, "call 2".to_owned()));
+    assert_eq!(world.count("a b c").await, "3");
+    let report = world.call("tally", json!({ "tool": "count_words" })).await;
+    assert_eq!(text_of(&report.content), "1 calls; the last of all was `count_words` for the 1. time");
+
+    world.replace("word-count", &optimised("word-count", FROM_THOUSAND));
+    world.loader.reload(&world.path("word-count")).await.unwrap();
+    assert_eq!(world.count("a b c").await, "1003");
+    world.mount_all(&plugins("deny = ['count_words']")).await;
+    assert_eq!(world.count("a b c").await, "Error: the gate lets no call of `count_words` pass");
     world.end().await;
 }

@@ -12,7 +12,7 @@ use crate::support::{Edits, World, library};
 /// A version that answers in capitals.
 const LOUD: Edits<'_> = &[("text_of(&it.content)", "text_of(&it.content).to_uppercase()")];
 
-async fn asked(world: &World, text: &str) -> ChunkStream {
+pub(crate) async fn asked(world: &World, text: &str) -> ChunkStream {
     let request = GenerateRequest {
         config: LlmCallConfig::of_model("parrot"),
         messages: vec![Arc::new(Message::user(vec![ContentBlock::text(text)]))],
@@ -32,7 +32,7 @@ async fn word(stream: &mut ChunkStream) -> Option<String> {
     }
 }
 
-async fn rest(stream: &mut ChunkStream) -> String {
+pub(crate) async fn rest(stream: &mut ChunkStream) -> String {
     let mut text = String::new();
     while let Some(word) = word(stream).await {
         text += &word;
