@@ -19,6 +19,7 @@ use linn_plugin_providers::ProvidersPlugin;
 use linn_plugin_script_plugins::{ScriptPluginsConfig, ScriptPluginsPlugin};
 use linn_plugin_session_store::{SessionStoreConfig, SessionStorePlugin};
 use linn_plugin_shell::{ShellConfig, ShellPlugin};
+use linn_plugin_stuck::{StuckConfig, StuckPlugin};
 use linn_plugin_todo::TodoPlugin;
 use linn_plugin_tool_timeout::ToolTimeoutPlugin;
 use linn_plugin_web::WebPlugin;
@@ -76,6 +77,7 @@ pub(crate) fn put_all(mounts: &mut Mounts, setup: &Setup) {
         mounts.put::<ScriptPluginsPlugin>(ScriptPluginsConfig { workspace: setup.workspace.clone(), ..config });
     }
     mounts.put::<TodoPlugin>(());
+    mounts.put::<StuckPlugin>(StuckConfig::default());
     if let Some(workspace) = &setup.workspace {
         // Who lets everything run without a question gets no other fence either.
         let confinement = if setup.config.is_some() { Confinement::ByApproval } else { Confinement::Workspace };

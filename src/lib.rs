@@ -50,6 +50,7 @@ pub mod plugins {
     pub use linn_plugin_script_plugins as script_plugins;
     pub use linn_plugin_session_store as session_store;
     pub use linn_plugin_shell as shell;
+    pub use linn_plugin_stuck as stuck;
     pub use linn_plugin_todo as todo;
     pub use linn_plugin_tool_timeout as tool_timeout;
     pub use linn_plugin_web as web;

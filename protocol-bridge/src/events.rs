@@ -42,6 +42,7 @@ pub(crate) fn listen(bridge: &Arc<Bridge>) -> Result<(), BusError> {
     ctx.on_with(bridge, Bridge::providers_changed)?;
     ctx.on_with(bridge, Bridge::reflecting)?;
     ctx.on_with(bridge, Bridge::summary_required)?;
+    ctx.on_with(bridge, Bridge::stuck)?;
     ctx.on_with(bridge, Bridge::unsaved)?;
     ctx.on_with(bridge, Bridge::saved)?;
     ctx.on_with(bridge, Bridge::plugin_notice)?;

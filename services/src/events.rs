@@ -17,6 +17,7 @@ mod session;
 mod settings;
 mod shell;
 mod skill;
+mod stuck;
 mod subagent;
 mod tools;
 mod workflow;
@@ -44,6 +45,7 @@ pub use session::{SessionCreated, SessionDisposed, SessionEvent, SessionFlush, S
 pub use settings::SettingsChanged;
 pub use shell::ShellOutputChunk;
 pub use skill::{SkillProviderAdded, SkillProviderRemoved};
+pub use stuck::AgentStuck;
 pub use subagent::{SubagentEnd, SubagentProviderAdded, SubagentProviderRemoved, SubagentStart};
 pub use tools::{ToolsAmend, ToolsChange, ToolsExecute, ToolsPostExecute, ToolsPreExecute, ToolsResult};
 pub use workflow::{WorkflowAgentEnd, WorkflowAgentStart, WorkflowEnd, WorkflowLog, WorkflowPhase, WorkflowStart};

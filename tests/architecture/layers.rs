@@ -51,6 +51,7 @@ const BRIDGE_DEV_EDGES: &[&str] = &[
     "linn-plugin-interaction",
     "linn-plugin-session-store",
     "linn-plugin-shell",
+    "linn-plugin-stuck",
     "linn-plugin-todo",
 ];
 

@@ -87,3 +87,20 @@ fn the_first_finish_without_a_word_for_the_human_is_answered_with_the_question()
     let told = of(&events, "tool_result")[1]["output"].as_str().unwrap().to_owned();
     assert!(told.starts_with("Before this turn ends, look back"), "{told}");
 }
+
+#[test]
+fn a_model_that_looks_at_the_same_thing_three_times_is_told_so_in_its_next_request() {
+    let server = server([reading(), reading(), reading(), text("I see.")]);
+    let mut client = Client::start(&server);
+    client.prompt("look");
+    let events = client.until("done");
+    let nudges = of(&events, "stuck_nudge");
+    let message = nudges[0]["message"].as_str().unwrap();
+    assert!(message.starts_with("`list_dir` was called 3 times with the same arguments"), "{message}");
+    assert_eq!((nudges.len(), of(&events, "tool_result").len()), (1, 3));
+    check_sequences(&events);
+    let requests = server.requests();
+    let said: Vec<_> =
+        requests.iter().map(|it| String::from_utf8_lossy(&it.body).contains("was called 3 times")).collect();
+    assert_eq!(said, [false, false, false, true]);
+}

@@ -27,7 +27,7 @@ pub(crate) use status::{ContextReport, RuntimeReport, StatsReport};
 pub(crate) use tools::{BashExecution, FileChange, ToolCall, ToolCallArgs, ToolCallName, ToolCallStart, ToolResult};
 pub(crate) use turn::{
     Aborted, Compacted, Compacting, CompactingLimits, CostUpdate, Delta, Digested, Done, Error, FinalMetrics,
-    HttpRetry, Info, LiveMetrics, Reflecting, RunCancelled, Steer, SummaryRequired, Thinking, WorkState,
+    HttpRetry, Info, LiveMetrics, Reflecting, RunCancelled, Steer, StuckNudge, SummaryRequired, Thinking, WorkState,
 };
 
 /// Declares events. `plain` ones hold no secret and no id of a run or session, so nobody has to look at their fields.

@@ -33,6 +33,7 @@ wire_events! {
     }
     Reflecting = "reflecting", plain { recurrence: u64, }
     SummaryRequired = "summary_required", plain { attempt: u32, max_attempts: u32, }
+    StuckNudge<'a> = "stuck_nudge", plain { message: &'a str, }
     HttpRetry<'a> = "http_retry", plain {
         attempt: u32,
         backoff_ms: u64,
